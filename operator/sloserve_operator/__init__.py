@@ -1,0 +1,8 @@
+"""The SLOServe operator: one resource in, engine pods under a promised latency out.
+
+The chain, each link in a module of its own: `handlers` (kopf's watch events) -> `cache` and `queue`
+-> `reconcile` (one level-triggered pass per resource) -> `observe` -> `desired` -> `kube` (writes)
+-> `status`. `api` holds the resource itself, `app` the process around it all.
+"""
+
+__version__ = "0.1.0"
