@@ -1,0 +1,90 @@
+# The commands people type. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+# A virtual environment without byte code starts vLLM in twice the time.
+unexport PYTHONDONTWRITEBYTECODE
+export UV_LINK_MODE ?= hardlink
+PY := .venv/bin/python
+UV := .venv/bin/uv
+PYTEST := .venv/bin/pytest
+
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# --- environments ---------------------------------------------------------------------------------------------------
+venv: .venv/.ready ## Make .venv: tools, operator, engine without vLLM
+venv-engine: .venv-engine/.ready ## Make .venv-engine: the engine with vLLM's CPU build (5 GB)
+
+.venv/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv .venv
+	.venv/bin/pip install -q -c constraints.txt uv
+
+.venv/.ready: .venv/bin/uv constraints.txt pyproject.toml engine-image/pyproject.toml operator/pyproject.toml
+	@echo "==> .venv: tools, operator, engine without vLLM"
+	$(UV) pip install -q --python .venv -c constraints.txt --group dev -e ./engine-image -e ./operator
+	@touch $@
+
+.venv-engine/.ready: .venv/bin/uv engine-image/pyproject.toml engine-image/constraints-cpu.txt engine-image/overrides-cpu.txt
+	@echo "==> .venv-engine: vLLM's CPU build; the first time downloads about 2 GB"
+	$(UV) venv -q --allow-existing --python .venv/bin/python .venv-engine
+	$(UV) pip install -q --python .venv-engine -c engine-image/constraints-cpu.txt --override engine-image/overrides-cpu.txt \
+	  -e './engine-image[cpu]' ./engine-image/slim/vllm-metadata pytest pytest-asyncio pytest-timeout hypothesis openai
+	@touch $@
+
+pins: .venv/bin/uv ## Solve and write the constraint files anew
+	$(UV) pip compile -q --no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade --python-version 3.11 \
+	  pyproject.toml --group dev engine-image/pyproject.toml operator/pyproject.toml <(echo uv) -o constraints.txt
+
+# --- checks ---------------------------------------------------------------------------------------------------------
+lint: venv ## ruff, mypy --strict, layer contracts, generated files
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy engine-image/slidingserve operator/sloserve_operator dashboards tests benchmarks
+	.venv/bin/lint-imports
+	$(MAKE) check-generated
+
+generate: venv ## Write what is generated: CRD, schemas, dashboards, reference docs
+	$(PY) -m tests.generate
+
+check-generated: venv
+	$(PY) -m tests.generate --check
+
+test-unit: venv ## Pure tests, minutes
+	$(PYTEST) -q -m "not cluster and not engine and not soak" tests
+
+test-engine: venv-engine ## Real vLLM on this machine's CPU
+	.venv-engine/bin/python -m pytest -q -m "engine and not soak" tests/engine
+
+test-cluster: venv ## Real Kubernetes: harness, API contract, chart
+	$(PYTEST) -q -m "cluster and not soak" tests/cluster tests/contract tests/chart tests/dashboards
+
+test-e2e: venv ## Operator, chart and real engines on a real cluster
+	$(PYTEST) -q -m "cluster and not soak" tests/e2e
+
+test: ## Everything, with what it needs installed first
+	$(MAKE) lint
+	$(MAKE) test-unit
+	$(MAKE) test-engine
+	$(MAKE) test-cluster
+	$(MAKE) test-e2e
+
+test-soak: venv venv-engine ## The slow ones, run before a release
+	$(PYTEST) -q -m soak tests
+
+# --- see it ---------------------------------------------------------------------------------------------------------
+demo: venv ## The whole path on this machine: cluster, chart, resource, requests, attainment table
+	$(PY) -m tests.demo
+
+demo-down: venv ## Take the demo's cluster away; leaves nothing behind
+	$(PY) -m tests.demo down
+
+bench-planner: venv ## What a round of the planner costs
+	$(PY) -m benchmarks.planner
+
+clean: ## Remove the environments and outputs in this checkout
+	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
+
+.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-planner clean
