@@ -1,0 +1,74 @@
+{{/*
+Names. A release name has at most 53 characters, a label value and most names 63.
+*/}}
+{{- define "sloserve.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "sloserve.fullname" -}}
+{{- $name := include "sloserve.name" . -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/*
+A child's name: the full name and a suffix, within 63 characters whatever the release is called.
+Call with (list . "suffix").
+*/}}
+{{- define "sloserve.childName" -}}
+{{- $suffix := index . 1 -}}
+{{- $room := sub 62 (len $suffix) | int -}}
+{{- printf "%s-%s" (include "sloserve.fullname" (index . 0) | trunc $room | trimSuffix "-") $suffix -}}
+{{- end -}}
+
+{{/*
+A cluster-scoped name: two releases of one name in two namespaces must not share it.
+Call with (list . "suffix"). ClusterRole names may be long (253).
+*/}}
+{{- define "sloserve.clusterName" -}}
+{{- $root := index . 0 -}}
+{{- printf "%s-%s-%s" $root.Release.Namespace (include "sloserve.fullname" $root) (index . 1) -}}
+{{- end -}}
+
+{{- define "sloserve.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "sloserve.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels of the operator's pod that never change: a Deployment's selector is immutable. */}}
+{{- define "sloserve.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "sloserve.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "sloserve.labels" -}}
+{{ include "sloserve.selectorLabels" . }}
+app.kubernetes.io/part-of: slidingserve
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{/* An image reference. Call with (list . .Values.images.operator). */}}
+{{- define "sloserve.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := index . 1 -}}
+{{- $path := $image.repository -}}
+{{- with $root.Values.images.registry -}}
+{{- $path = printf "%s/%s" (trimSuffix "/" .) $image.repository -}}
+{{- end -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $path $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $path (default $root.Chart.AppVersion $image.tag) -}}
+{{- end -}}
+{{- end -}}

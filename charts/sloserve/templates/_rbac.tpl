@@ -1,0 +1,31 @@
+{{/*
+What the operator may do, by kind: create and patch for applies, delete for pruning. It reads no secrets and no logs,
+and patches no pods: the nudge goes through pods/status.
+*/}}
+{{- define "sloserve.rules" -}}
+- apiGroups: [sloserve.dev]
+  resources: [sloserves]
+  verbs: [get, list, watch]
+- apiGroups: [sloserve.dev]
+  resources: [sloserves/status]
+  verbs: [get, patch]
+# Needed to own children with blockOwnerDeletion where the admission plugin OwnerReferencesPermissionEnforcement is on.
+- apiGroups: [sloserve.dev]
+  resources: [sloserves/finalizers]
+  verbs: [update]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [configmaps, serviceaccounts, services]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch]
+- apiGroups: [""]
+  resources: [pods/status]
+  verbs: [patch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end -}}
