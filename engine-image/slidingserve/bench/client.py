@@ -1,0 +1,185 @@
+"""One streamed request on the client's clock: tokens with their times, or a sentence that says what failed.
+
+Called by ``replay``.  Nothing raises here but cancellation: a server that hangs, refuses, answers 400, 429 or
+500, or cuts a stream short becomes a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from slidingserve.bench.workload import Item
+
+_CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where and how to send: ``url`` is the base that ends in /v1; ``timeout`` (s) is for a whole request."""
+
+    url: str
+    model: str
+    seed: int = 0
+    timeout: float = 120.0
+    api_key: str | None = None
+
+
+@dataclass(slots=True)
+class Result:
+    """A request as the client saw it; times in seconds, ``sent`` from the start of the run.
+
+    ``token_times`` (s after ``sent``, one per token) are as good as the server's chunks: tokens that came in
+    one chunk share a time.  ``error`` is None for a stream that ended as it should.
+    """
+
+    index: int
+    slo_class: str | None
+    arrival: float
+    prompt_tokens: int
+    output_tokens: int
+    sent: float = 0.0
+    ended: float = 0.0
+    status: int | None = None
+    error: str | None = None
+    token_times: list[float] = field(default_factory=list)
+    text: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the stream ended as it should."""
+        return self.error is None
+
+
+def http_client(target: Target, concurrency: int) -> httpx.AsyncClient:
+    """A client that never queues inside its pool, which would spoil the clock."""
+    headers = {"authorization": f"Bearer {target.api_key}"} if target.api_key else {}
+    return httpx.AsyncClient(
+        base_url=target.url.rstrip("/") + "/",
+        headers=headers,
+        timeout=httpx.Timeout(target.timeout, connect=_CONNECT_SECONDS),
+        limits=httpx.Limits(max_connections=concurrency + 1, max_keepalive_connections=concurrency + 1),
+        trust_env=False,
+    )
+
+
+async def first_model(client: httpx.AsyncClient) -> str:
+    """The first model that the server lists.  Raises ConnectionError with a sentence."""
+    try:
+        response = await client.get("models", timeout=_CONNECT_SECONDS)
+        response.raise_for_status()
+        return str(response.json()["data"][0]["id"])
+    except httpx.HTTPStatusError as error:
+        raise ConnectionError(
+            f"{error.request.url} answered {error.response.status_code}; pass --model"
+        ) from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise ConnectionError(f"{client.base_url}models: {describe(error)}") from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise ConnectionError(f"{client.base_url}models lists no model; pass --model") from error
+
+
+async def send(client: httpx.AsyncClient, target: Target, item: Item, started: float) -> Result:
+    """Send one item now and read its stream to the end; ``started`` is the run's zero (monotonic s)."""
+    result = Result(item.index, item.slo_class, item.arrival, item.prompt_tokens, item.output_tokens)
+    sent = time.monotonic()
+    result.sent = sent - started
+    try:
+        async with asyncio.timeout(target.timeout):
+            await _stream(client, target, item, result, sent)
+    except TimeoutError:
+        result.error = f"not finished within {target.timeout:g} s ({len(result.token_times)} tokens came)"
+    except (httpx.HTTPError, httpx.StreamError) as error:
+        result.error = describe(error)
+        if result.token_times:
+            result.error += f" after {len(result.token_times)} tokens"
+    result.ended = time.monotonic() - started
+    return result
+
+
+async def _stream(client: httpx.AsyncClient, target: Target, item: Item, result: Result, sent: float) -> None:
+    headers = {"x-slo-class": item.slo_class} if item.slo_class else {}
+    async with client.stream("POST", "completions", json=body(target, item), headers=headers) as response:
+        result.status = response.status_code
+        if response.status_code != 200:
+            result.error = f"{response.status_code}: {_message(await response.aread())}"
+            return
+        async for line in response.aiter_lines():
+            if not line.startswith("data:"):
+                continue
+            payload = line.removeprefix("data:").strip()
+            if payload == "[DONE]":
+                if not result.token_times:
+                    result.error = "stream ended without a token"
+                return
+            if not _take(result, payload, time.monotonic() - sent):
+                return
+    result.error = (
+        f"stream was cut after {len(result.token_times)} of {item.output_tokens} tokens (no [DONE])"
+    )
+
+
+def body(target: Target, item: Item) -> dict[str, Any]:
+    """The completion request of an item: greedy, exactly ``output_tokens`` long, usage in every chunk."""
+    return {
+        "model": target.model,
+        "prompt": item.prompt if item.prompt is not None else item.token_ids(target.seed),
+        "max_tokens": item.output_tokens,
+        "temperature": 0,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+    }
+
+
+def _take(result: Result, payload: str, now: float) -> bool:
+    """Book one event; False ends the stream (an error that came as an event)."""
+    try:
+        event = json.loads(payload)
+        error = event.get("error")
+        choices = event.get("choices") or []
+        usage = event.get("usage") or {}
+        text = "".join(str(choice.get("text") or "") for choice in choices)
+    except (ValueError, AttributeError):
+        result.error = f"stream holds an event that is not a completion: {payload[:80]!r}"
+        return False
+    if error:
+        result.error = f"error in the stream: {_message(payload.encode())}"
+        return False
+    result.text += text
+    # Servers without usage in every chunk: a chunk with text counts as one token.
+    known = usage.get("completion_tokens")
+    new = known - len(result.token_times) if isinstance(known, int) else int(bool(text))
+    if choices or known:
+        result.token_times.extend([now] * max(0, new))
+    return True
+
+
+def _message(content: bytes) -> str:
+    """The sentence of an OpenAI error body, or the start of whatever came."""
+    try:
+        parsed = json.loads(content)
+        message = (
+            parsed["error"]["message"] if "error" in parsed else parsed.get("message") or parsed.get("detail")
+        )
+        return " ".join(str(message).split())[:300]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return content[:200].decode(errors="replace").strip() or "no message"
+
+
+def describe(error: Exception) -> str:
+    """A network failure as a short sentence."""
+    if isinstance(error, httpx.ConnectTimeout):
+        return f"no connection within {_CONNECT_SECONDS:g} s"
+    if isinstance(error, httpx.ConnectError):
+        return "connection refused or host unknown"
+    if isinstance(error, httpx.TimeoutException):
+        return "the server went silent"
+    if isinstance(error, httpx.RemoteProtocolError):
+        return "the server closed the connection in the middle of an answer"
+    return f"{type(error).__name__}: {error}".rstrip(": ")

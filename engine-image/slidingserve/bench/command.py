@@ -1,0 +1,136 @@
+"""`slidingserve bench`: the command line over workload, replay, score and report.
+
+Plugged into ``slidingserve.cli`` by a lazy import.  Exit status: 0 when a request succeeded, 1 when none did,
+2 for arguments that cannot be used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from slidingserve.bench import report, score, workload
+from slidingserve.bench.client import Result, Target, first_model, http_client
+from slidingserve.bench.replay import Progress, replay
+
+
+def bench_command(
+    url: Annotated[str, typer.Option(help="Base of the OpenAI API, for example http://localhost:8000/v1.")],
+    workload_name: Annotated[
+        str,
+        typer.Option(
+            "--workload",
+            help="A .jsonl or .csv file (arrival, prompt or prompt_tokens, output_tokens, slo_class), "
+            f"or {workload.TWO_CLASS}: a generated mix.",
+        ),
+    ] = workload.TWO_CLASS,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(help="A class of the generated mix: NAME:SHARE:PROMPT-RANGE:OUTPUT-RANGE."),
+    ] = None,
+    requests: Annotated[
+        int | None, typer.Option(min=1, help="How many requests (generated: 100; a file: all).")
+    ] = None,
+    rate: Annotated[float, typer.Option(help="Requests a second of the generated mix (Poisson).")] = 1.0,
+    time_scale: Annotated[float, typer.Option(min=0, help="Multiplies the arrival times of a file.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the mix and of the prompts.")] = 0,
+    slo: Annotated[
+        list[str] | None, typer.Option(help="Promise of a class: CLASS=TTFT_MS/TBT_MS. Attainment needs it.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model name; default: the first that the server lists.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Most requests open at once.")] = 256,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a whole request.")] = 120.0,
+    api_key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Bearer token.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write the result as JSON here.")] = None,
+) -> None:
+    """Replay a workload against an OpenAI endpoint and score the latency promises by class."""
+    console = Console(stderr=True)
+    try:
+        items = _items(workload_name, mix or [], requests, rate, time_scale, seed)
+        promises = dict(score.Promise.parse(text) for text in slo or [])
+        if not url.startswith(("http://", "https://")):
+            raise workload.WorkloadError(f"--url {url!r}: write http://HOST:PORT/v1")
+    except (workload.WorkloadError, score.TargetsError) as error:
+        console.print(str(error), style="red", markup=False, highlight=False)
+        raise typer.Exit(2) from error
+    try:
+        name = model or asyncio.run(_ask_model(Target(url, "", api_key=api_key)))
+    except ConnectionError as error:
+        console.print(f"no server to replay against: {error}", style="red", markup=False, highlight=False)
+        raise typer.Exit(1) from error
+    target = Target(url, name, seed, timeout, api_key)
+    began = time.monotonic()
+    results = _replay(items, target, concurrency, console)
+    duration = time.monotonic() - began
+    scores = score.by_class(results, promises)
+    report.show(Console(), results, scores, duration)
+    if output is not None:
+        config: dict[str, Any] = {
+            "url": url,
+            "model": name,
+            "workload": workload_name,
+            "mix": mix,
+            "requests": len(items),
+            "rate": rate,
+            "time_scale": time_scale,
+            "seed": seed,
+            "concurrency": concurrency,
+            "timeout_s": timeout,
+            "slo": slo or [],
+        }
+        report.write(output, report.document(results, scores, config, duration))
+        console.print(f"result: {output}", markup=False, highlight=False)
+    if not any(result.ok for result in results):
+        console.print(f"none of {len(results)} requests succeeded", style="red")
+        raise typer.Exit(1)
+
+
+def _items(
+    name: str, mix: list[str], requests: int | None, rate: float, time_scale: float, seed: int
+) -> list[workload.Item]:
+    if name == workload.TWO_CLASS:
+        mixes = [workload.ClassMix.parse(text) for text in mix] or list(workload.DEFAULT_MIX)
+        return workload.generate(mixes, 100 if requests is None else requests, rate, seed)
+    path = Path(name)
+    if path.suffix not in {".jsonl", ".csv"}:
+        raise workload.WorkloadError(
+            f"--workload {name!r}: give a .jsonl or .csv file, or {workload.TWO_CLASS}"
+        )
+    return workload.load(path, requests, time_scale)
+
+
+async def _ask_model(target: Target) -> str:
+    async with http_client(target, 1) as client:
+        return await first_model(client)
+
+
+def _replay(items: list[workload.Item], target: Target, concurrency: int, console: Console) -> list[Result]:
+    """Replay under a progress bar that knows how long the workload will take."""
+    columns = (
+        TextColumn("requests"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=len(items), note="")
+
+        def observe(state: Progress) -> None:
+            failed = f", {state.failed} failed" if state.failed else ""
+            bar.update(
+                task,
+                completed=state.done,
+                note=f"{state.running} open{failed}, about {state.expected:.0f} s in all",
+            )
+
+        return asyncio.run(replay(items, target, concurrency=concurrency, observer=observe))

@@ -1,0 +1,79 @@
+"""Replay against a scripted server: what goes out, and that every failure comes back as a row."""
+
+from __future__ import annotations
+
+import pytest
+from slidingserve.bench import workload
+from slidingserve.bench.client import Target
+from slidingserve.bench.replay import Progress, replay
+from slidingserve.bench.workload import ClassMix, Item
+
+from tests.unit.bench.server import serving
+
+
+def items(count: int, tokens: int = 6) -> list[Item]:
+    return [Item(i, 0.0, "dialogue", 12, tokens) for i in range(count)]
+
+
+async def test_each_token_has_a_time_and_the_class_travels_in_the_header() -> None:
+    async with serving(lambda body, headers: "ok") as server:
+        rows = await replay(items(3), Target(server.url, "fake", seed=9))
+        assert [row.index for row in rows] == [0, 1, 2]
+        assert all(row.ok and row.status == 200 and len(row.token_times) == 6 for row in rows)
+        assert all(row.token_times == sorted(row.token_times) for row in rows)
+        prompts = {tuple(body["prompt"]) for body, _ in server.seen}
+        assert prompts == {tuple(item.token_ids(9)) for item in items(3)}
+        body, headers = server.seen[0]
+        assert headers["x-slo-class"] == "dialogue"
+        assert (body["max_tokens"], body["ignore_eos"], body["stream"]) == (6, True, True)
+
+
+async def test_two_tokens_in_one_chunk_are_counted_as_two() -> None:
+    async with serving(lambda body, headers: "pairs") as server:
+        (row,) = await replay(items(1), Target(server.url, "fake"))
+    assert len(row.token_times) == 6
+    assert row.token_times[0] == row.token_times[1] < row.token_times[2]
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("400", "400: refused with 400"),
+        ("429", "429: refused with 429"),
+        ("500", "500: refused with 500"),
+        ("hang", "not finished within 0.3 s"),
+        ("cut", "cut after 3 of 6 tokens"),
+        ("close", "closed the connection in the middle of an answer after 3 tokens"),
+        ("event-error", "error in the stream: engine died"),
+    ],
+)
+async def test_a_failure_is_a_row_with_a_sentence(what: str, says: str) -> None:
+    async with serving(lambda body, headers: what) as server:
+        (row,) = await replay(items(1), Target(server.url, "fake", timeout=0.3 if what == "hang" else 20))
+    assert not row.ok
+    assert says in (row.error or "")
+
+
+async def test_a_refused_connection_is_a_row() -> None:
+    async with serving(lambda body, headers: "ok") as server:
+        url = server.url
+    (row,) = await replay(items(1), Target(url, "fake"))
+    assert row.error == "connection refused or host unknown"
+
+
+async def test_no_more_than_the_bound_is_open_at_once_and_all_are_sent() -> None:
+    async with serving(lambda body, headers: "ok") as server:
+        rows = await replay(items(20), Target(server.url, "fake"), concurrency=3)
+        assert server.open_most == 3
+    assert sum(row.ok for row in rows) == 20
+
+
+async def test_requests_leave_at_their_arrival_and_progress_is_told() -> None:
+    seen: list[Progress] = []
+    mix = [ClassMix("a", 1, (4, 4), (2, 2))]
+    planned = workload.generate(mix, 10, 40.0, seed=0)
+    async with serving(lambda body, headers: "ok") as server:
+        rows = await replay(planned, Target(server.url, "fake"), observer=seen.append)
+    assert all(row.sent >= row.arrival for row in rows)
+    assert (seen[-1].done, seen[-1].running, seen[-1].total) == (10, 0, 10)
+    assert seen[-1].expected >= planned[-1].arrival
