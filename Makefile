@@ -15,7 +15,7 @@ help: ## Show this list
 
 # --- environments ---------------------------------------------------------------------------------------------------
 venv: .venv/.ready ## Make .venv: tools, operator, engine without vLLM
-venv-engine: .venv-engine/.ready ## Make .venv-engine: the engine with vLLM's CPU build (5 GB)
+venv-engine: .venv-engine/.ready ## Make .venv-engine: the engine with vLLM's CPU build (3 GB)
 
 .venv/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -27,11 +27,12 @@ venv-engine: .venv-engine/.ready ## Make .venv-engine: the engine with vLLM's CP
 	$(UV) pip install -q --python .venv -c constraints.txt --group dev -e ./engine-image -e ./operator
 	@touch $@
 
-.venv-engine/.ready: .venv/bin/uv engine-image/pyproject.toml engine-image/constraints-cpu.txt engine-image/overrides-cpu.txt
-	@echo "==> .venv-engine: vLLM's CPU build; the first time downloads about 2 GB"
+.venv-engine/.ready: .venv/bin/uv engine-image/pyproject.toml engine-image/constraints-cpu.txt engine-image/overrides-cpu.txt engine-image/slim/cuda_stubs.py engine-image/slim/vllm-metadata/pyproject.toml
+	@echo "==> .venv-engine: vLLM's CPU build; the first time downloads about 1 GB"
 	$(UV) venv -q --allow-existing --python .venv/bin/python .venv-engine
-	$(UV) pip install -q --python .venv-engine -c engine-image/constraints-cpu.txt --override engine-image/overrides-cpu.txt \
+	$(UV) pip install -q --compile-bytecode --python .venv-engine -c engine-image/constraints-cpu.txt --override engine-image/overrides-cpu.txt \
 	  -e './engine-image[cpu]' ./engine-image/slim/vllm-metadata pytest pytest-asyncio pytest-timeout hypothesis openai
+	.venv-engine/bin/python engine-image/slim/cuda_stubs.py
 	@touch $@
 
 pins: .venv/bin/uv ## Solve and write the constraint files anew
