@@ -21,13 +21,17 @@ _CONNECT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where and how to send: ``url`` is the base that ends in /v1; ``timeout`` (s) is for a whole request."""
+    """Where and how to send: ``url`` is the base that ends in /v1; ``timeout`` (s) is for a whole request.
+
+    ``cache_salt`` keeps a run from finding the prefixes that an earlier run of the same seed left in the cache.
+    """
 
     url: str
     model: str
     seed: int = 0
     timeout: float = 120.0
     api_key: str | None = None
+    cache_salt: str | None = None
 
 
 @dataclass(slots=True)
@@ -126,7 +130,8 @@ async def _stream(client: httpx.AsyncClient, target: Target, item: Item, result:
 
 def body(target: Target, item: Item) -> dict[str, Any]:
     """The completion request of an item: greedy, exactly ``output_tokens`` long, usage in every chunk."""
-    return {
+    salt = {"cache_salt": target.cache_salt} if target.cache_salt else {}
+    return salt | {
         "model": target.model,
         "prompt": item.prompt if item.prompt is not None else item.token_ids(target.seed),
         "max_tokens": item.output_tokens,

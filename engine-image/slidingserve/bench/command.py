@@ -7,6 +7,7 @@ Plugged into ``slidingserve.cli`` by a lazy import.  Exit status: 0 when a reque
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,6 +50,10 @@ def bench_command(
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Most requests open at once.")] = 256,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a whole request.")] = 120.0,
+    warm_cache: Annotated[
+        bool,
+        typer.Option("--warm-cache", help="Let the prompts meet a prefix cache that earlier runs filled."),
+    ] = False,
     api_key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Bearer token.")] = None,
     output: Annotated[Path | None, typer.Option(help="Write the result as JSON here.")] = None,
 ) -> None:
@@ -67,7 +72,8 @@ def bench_command(
     except ConnectionError as error:
         console.print(f"no server to replay against: {error}", style="red", markup=False, highlight=False)
         raise typer.Exit(1) from error
-    target = Target(url, name, seed, timeout, api_key)
+    salt = None if warm_cache else secrets.token_hex(8)
+    target = Target(url, name, seed, timeout, api_key, salt)
     began = time.monotonic()
     results = _replay(items, target, concurrency, console)
     duration = time.monotonic() - began
@@ -85,6 +91,7 @@ def bench_command(
             "seed": seed,
             "concurrency": concurrency,
             "timeout_s": timeout,
+            "warm_cache": warm_cache,
             "slo": slo or [],
         }
         report.write(output, report.document(results, scores, config, duration))

@@ -28,6 +28,13 @@ async def test_each_token_has_a_time_and_the_class_travels_in_the_header() -> No
         assert (body["max_tokens"], body["ignore_eos"], body["stream"]) == (6, True, True)
 
 
+async def test_a_run_is_salted_so_that_it_finds_no_prefix_of_an_earlier_one() -> None:
+    async with serving(lambda body, headers: "ok") as server:
+        await replay(items(1), Target(server.url, "fake", cache_salt="run-1"))
+        await replay(items(1), Target(server.url, "fake"))
+        assert [body.get("cache_salt") for body, _ in server.seen] == ["run-1", None]
+
+
 async def test_two_tokens_in_one_chunk_are_counted_as_two() -> None:
     async with serving(lambda body, headers: "pairs") as server:
         (row,) = await replay(items(1), Target(server.url, "fake"))
