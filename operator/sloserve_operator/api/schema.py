@@ -1,0 +1,113 @@
+"""Converter from a pydantic model to a Kubernetes structural schema; used by `crd` only.
+
+One pure pass over pydantic's JSON Schema. Whatever has no structural form (unions, tuples, recursion, `Any`)
+is refused with its path, so that the API server never is the first to notice.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from .rules import CHANGE, CHANGE_TEXT, REQUIRED_BY_RULE, VALIDATIONS
+
+KEPT = (
+    "description", "type", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",
+    "minItems", "maxItems", "minProperties", "maxProperties", VALIDATIONS, "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys", "x-kubernetes-preserve-unknown-fields",
+)  # fmt: skip
+
+
+class NotStructural(TypeError):
+    """A model uses something that a CRD cannot express; the text names the field and what to use instead."""
+
+
+def structural(model: type[BaseModel]) -> dict[str, Any]:
+    """Structural schema of `model`, fields by alias.
+
+    Raises:
+        NotStructural: for a type without a structural form.
+    """
+    root = model.model_json_schema(by_alias=True)
+    return _convert(root, root.get("$defs", {}), model.__name__, ())
+
+
+def _convert(node: dict[str, Any], defs: dict[str, Any], path: str, parents: tuple[str, ...]) -> dict[str, Any]:
+    node, parents = _inline(node, defs, path, parents)
+    if "anyOf" in node:
+        node = _union(node, path)
+        if "anyOf" not in node:
+            return _convert(node, defs, path, parents)
+        return _int_or_string(node)
+    for word in ("oneOf", "allOf", "prefixItems", "not"):
+        if word in node:
+            raise NotStructural(f"{path}: {word} has no structural form; use optional siblings and a CEL rule")
+    if "type" not in node:
+        raise NotStructural(f"{path}: no type; give the field one")
+    out = {key: node[key] for key in KEPT if key in node}
+    if CHANGE in node:
+        out["description"] = f"{node['description']} {CHANGE_TEXT[node[CHANGE]]}"
+    if "const" in node:
+        out["enum"] = [node["const"]]
+    for bound, word in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if word in node:  # OpenAPI 3.0: a flag beside the bound
+            out[bound], out[word] = node[word], True
+    if node["type"] == "integer":
+        out["format"] = "int64"
+    if node["type"] == "object":
+        out.update(_object(node, defs, path, parents))
+    if node["type"] == "array":
+        out["items"] = _convert(node["items"], defs, f"{path}[]", parents)
+    return out
+
+
+def _inline(
+    node: dict[str, Any], defs: dict[str, Any], path: str, parents: tuple[str, ...]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    if "$ref" not in node:
+        return node, parents
+    name = node["$ref"].rsplit("/", 1)[-1]
+    if name in parents:
+        raise NotStructural(f"{path}: {name} contains itself; a structural schema is a finite tree")
+    beside = {key: value for key, value in node.items() if key != "$ref"}
+    merged = {**defs[name], **beside}
+    rules = [*defs[name].get(VALIDATIONS, []), *beside.get(VALIDATIONS, [])]
+    if rules:
+        merged[VALIDATIONS] = rules
+    return merged, (*parents, name)
+
+
+def _union(node: dict[str, Any], path: str) -> dict[str, Any]:
+    """`X | None` becomes X; `int | str` stays a union for `_int_or_string`; anything else is refused."""
+    options = [option for option in node["anyOf"] if option.get("type") != "null"]
+    rest = {key: value for key, value in node.items() if key != "anyOf"}
+    if rest.get("default", ...) is None:
+        del rest["default"]
+    if len(options) == 1:
+        return {**options[0], **rest}
+    if [option.get("type") for option in options] == ["integer", "string"]:
+        return {**rest, "anyOf": options}
+    raise NotStructural(f"{path}: a union has no structural form; use optional siblings and a CEL rule")
+
+
+def _int_or_string(node: dict[str, Any]) -> dict[str, Any]:
+    out = {key: node[key] for key in ("description", "default", "maxLength", VALIDATIONS) if key in node}
+    return {**out, "x-kubernetes-int-or-string": True}
+
+
+def _object(node: dict[str, Any], defs: dict[str, Any], path: str, parents: tuple[str, ...]) -> dict[str, Any]:
+    values = node.get("additionalProperties")
+    if "properties" not in node:
+        if not isinstance(values, dict):
+            raise NotStructural(f"{path}: a free-form object; give it fields or typed values")
+        return {"additionalProperties": _convert(values, defs, f"{path}.*", parents)}
+    out: dict[str, Any] = {"properties": {}}
+    required = [name for name in node.get("required", []) if not node["properties"][name].get(REQUIRED_BY_RULE)]
+    if required:
+        out["required"] = required
+    for name, child in node["properties"].items():
+        converted = _convert(child, defs, f"{path}.{name}", parents)
+        # A part with defaults inside gets {} itself, so that they hold when the user leaves it out.
+        if converted.get("type") == "object" and name not in node.get("required", []) and "anyOf" not in child:
+            converted.setdefault("default", {})
+        out["properties"][name] = converted
+    return out
