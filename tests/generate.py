@@ -1,7 +1,7 @@
 """Generated files and what makes them: one table. `make generate` writes them, `--check` fails on drift.
 
-Each row names a path in the repository and a function that returns its whole text, so that one truth (a pydantic
-model, the metrics table, the dashboards' source) feeds every file that repeats it.
+Each source names paths in the repository and returns their whole text, so that one truth (a pydantic model,
+the metrics table, the dashboards' source) feeds every file that repeats it.
 """
 
 from __future__ import annotations
