@@ -1,4 +1,4 @@
-"""The dashboard's JSON as Grafana gets it: complete, readable, free of names and numbers that hold in one place only."""
+"""The dashboard as Grafana gets it: complete, readable, free of what holds in one place only."""
 
 import itertools
 import json
@@ -32,7 +32,12 @@ def test_its_address_and_its_data_source_do_not_depend_on_the_installation() -> 
 
 
 def test_one_can_choose_data_source_namespace_resource_and_class() -> None:
-    assert [v["name"] for v in BOARD["templating"]["list"]] == ["datasource", "namespace", "sloserve", "slo_class"]
+    assert [v["name"] for v in BOARD["templating"]["list"]] == [
+        "datasource",
+        "namespace",
+        "sloserve",
+        "slo_class",
+    ]
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=[panel["title"] for panel in PANELS])

@@ -1,4 +1,4 @@
-"""The dashboard's expressions as Prometheus understands them: promtool parses each one and computes the main ones."""
+"""The dashboard's expressions as Prometheus understands them: parsed, and the main ones computed."""
 
 import json
 import subprocess
@@ -41,7 +41,9 @@ def computed(tmp_path: Path, series: dict[str, str], expr: str, expected: list[d
 
 
 def test_prometheus_parses_every_expression(tmp_path: Path) -> None:
-    result = promtool("check", "rules", rules_file(tmp_path / "r.yaml", [concrete(e) for e in EXPRESSIONS.values()]))
+    result = promtool(
+        "check", "rules", rules_file(tmp_path / "r.yaml", [concrete(e) for e in EXPRESSIONS.values()])
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{len(EXPRESSIONS)} rules found" in result.stdout
 
@@ -61,7 +63,9 @@ def test_attainment_is_the_good_share_of_all_finished_requests_over_pods(tmp_pat
     }
     attainment, burn = EXPRESSIONS["Attainment by class A"], EXPRESSIONS["Error budget burn rate A"]
     assert computed(tmp_path, series, attainment, [{"labels": f"{{{LABELS}}}", "value": 0.9}]) == ""
-    assert computed(tmp_path, series, f"round({burn}, 0.001)", [{"labels": f"{{{LABELS}}}", "value": 1}]) == ""
+    assert (
+        computed(tmp_path, series, f"round({burn}, 0.001)", [{"labels": f"{{{LABELS}}}", "value": 1}]) == ""
+    )
     assert computed(tmp_path, series, attainment, [{"labels": f"{{{LABELS}}}", "value": 0.8}]) != ""
 
 
