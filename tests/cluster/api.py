@@ -1,0 +1,104 @@
+"""The one interface that tests and the demo use, whatever kind of cluster is behind it, and the choice of kind."""
+
+import os
+import shutil
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.cluster import tools
+from tests.cluster.cache import ClusterError
+
+GPU = "nvidia.com/gpu"
+
+
+class Cluster(ABC):
+    """A Kubernetes cluster with one context, images loaded by hand, and (where it is ours) fake GPUs on its nodes."""
+
+    kind: str
+    kubeconfig: Path
+    """Always one file with this cluster as its current context; children get it as KUBECONFIG."""
+
+    @abstractmethod
+    def up(self) -> None:
+        """Bring it up, with DNS, RBAC and fake GPUs; a no-op where it is up. ClusterError says why it cannot."""
+
+    @abstractmethod
+    def down(self, *, drop_images: bool = False) -> None:
+        """Leave nothing behind; a no-op where it is down. Loaded images may be kept for the next `up`."""
+
+    @abstractmethod
+    def is_up(self) -> bool:
+        """Whether it answers."""
+
+    @abstractmethod
+    def load_image(self, layout: Path, name: str) -> None:
+        """Make the image of an OCI layout (a directory) known to the nodes as `name` (`localhost/x:tag`)."""
+
+    def audit_log(self) -> Path | None:
+        """The API server's audit log (JSON lines, an entry is there before its request is answered), if readable."""
+        return None
+
+    def environment(self) -> dict[str, str]:
+        """The environment in which kubectl, helm and Kubernetes clients talk to this cluster."""
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, check: bool = True, timeout: float = 120
+    ) -> str:
+        """Run kubectl and return what it printed; ClusterError with its words if it fails and `check` is set."""
+        done = self.kubectl_result(*arguments, stdin=stdin, timeout=timeout)
+        if check and done.returncode:
+            raise ClusterError(f"kubectl {' '.join(arguments)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def kubectl_result(
+        self, *arguments: str, stdin: str | None = None, timeout: float = 120
+    ) -> subprocess.CompletedProcess[str]:
+        """Run kubectl to its end: return code, stdout and stderr."""
+        command = [str(tools.path("kubectl")), *arguments]
+        return subprocess.run(
+            command,
+            input=stdin,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+
+    def nodes(self) -> list[str]:
+        """Names of the nodes."""
+        return self.kubectl("get", "nodes", "-o", "jsonpath={.items[*].metadata.name}").split()
+
+    def fake_gpus(self, count: int = 8) -> None:
+        """Give every node `count` GPUs that the scheduler counts and nothing drives."""
+        patch = f'{{"status": {{"capacity": {{"{GPU}": "{count}"}}, "allocatable": {{"{GPU}": "{count}"}}}}}}'
+        for node in self.nodes():
+            self.kubectl("patch", "node", node, "--subresource=status", "--type=merge", "-p", patch)
+
+
+def docker_answers() -> bool:
+    """Whether a Docker engine can be used from here."""
+    if not shutil.which("docker"):
+        return False
+    probe = ["docker", "version", "--format", "{{.Server.Version}}"]
+    return subprocess.run(probe, capture_output=True, timeout=20, check=False).returncode == 0
+
+
+def get(environ: Mapping[str, str] = os.environ) -> Cluster:
+    """The cluster that CLUSTER names: local, kind or current; without it kind where Docker answers, else local."""
+    from tests.cluster.current import CurrentContext
+    from tests.cluster.kind import Kind
+    from tests.cluster.local import LocalCluster
+
+    chosen = environ.get("CLUSTER") or ("kind" if docker_answers() else "local")
+    match chosen:
+        case "local":
+            return LocalCluster()
+        case "kind":
+            return Kind()
+        case "current":
+            return CurrentContext(environ)
+    raise ClusterError(f"CLUSTER={chosen!r} is not a kind of cluster; use local, kind or current")

@@ -1,0 +1,80 @@
+"""Where things that outlive a checkout are kept, and how two processes share it: lowest layer of the harness."""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+
+class ClusterError(Exception):
+    """What went wrong and what to do about it, in words for the person who runs the harness."""
+
+
+def root() -> Path:
+    """The cache root: `$SLIDINGSERVE_CACHE`, else `slidingserve` below the user's cache directory."""
+    if chosen := os.environ.get("SLIDINGSERVE_CACHE"):
+        return Path(chosen).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slidingserve"
+
+
+def digest(*parts: str | Path) -> str:
+    """12 hex digits over texts and, for a path, the names and bytes of the files below it."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, str):
+            total.update(part.encode() + b"\0")
+            continue
+        for file in sorted(path for path in part.rglob("*") if path.is_file()) if part.is_dir() else [part]:
+            total.update(
+                file.relative_to(part.parent).as_posix().encode() + b"\0" + file.read_bytes() + b"\0"
+            )
+    return total.hexdigest()[:12]
+
+
+@contextlib.contextmanager
+def lock(path: Path, waiting: str) -> Iterator[None]:
+    """Hold an exclusive lock on `path` (a file made for it); say `waiting` once if someone else has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(waiting, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def make(kind: str, name: str, key: str, build: Callable[[Path], None]) -> Path:
+    """The directory `<cache>/<kind>/<name>-<key>`, made by `build(empty directory)` unless it is there already.
+
+    It appears whole or not at all (renamed into place), and is built once when two processes ask for it.
+    """
+    home = root() / kind
+    wanted = home / f"{name}-{key}"
+    if wanted.is_dir():
+        return wanted
+    with lock(home / f".{name}.lock", f"{name}: another process is building it; waiting"):
+        if wanted.is_dir():
+            return wanted
+        work = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
+        try:
+            work.chmod(0o755)
+            build(work)
+            work.rename(wanted)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return wanted
+
+
+@contextlib.contextmanager
+def step(what: str) -> Iterator[None]:
+    """Say what is being done and, when it is done, how long it took."""
+    begin = time.monotonic()
+    print(f"{what} ...", flush=True)
+    yield
+    print(f"{what}: done in {time.monotonic() - begin:.1f} s", flush=True)

@@ -1,0 +1,79 @@
+"""Reasons not to start a local cluster here: something on the host that is not ours and would be in its way.
+
+The node has a network of its own, so the host's ports, chains and interfaces are never touched. What remains: the
+host must reach the cluster's addresses through our link, and through nothing else.
+"""
+
+import ipaddress
+import json
+import os
+import subprocess
+from pathlib import Path
+
+from tests.cluster import config
+from tests.cluster.cache import ClusterError
+from tests.cluster.node import LINK, CGROUPS
+
+NETWORKS = (config.LINK, config.NODE_PODS, config.SERVICES)
+
+
+def refuse(state: Path) -> None:
+    """Raise ClusterError with the reason if a local cluster must not start; `state` is where ours is kept."""
+    reasons = [*links(), *routes(), *kubelets(), *chains()]
+    if reasons:
+        raise ClusterError(
+            "the local cluster would meet something that is not ours, so nothing was started:\n"
+            + "".join(f"  - {reason}\n" for reason in reasons)
+            + "Take it away, use another machine, or use CLUSTER=kind or CLUSTER=current."
+        )
+
+
+def links() -> list[str]:
+    """An interface with our link's name: another cache root's cluster is up."""
+    if Path("/sys/class/net", LINK).exists():
+        return [
+            f"interface {LINK} exists: a local cluster of another SLIDINGSERVE_CACHE is up; run its `down` first"
+        ]
+    return []
+
+
+def routes() -> list[str]:
+    """Routes and addresses of the host within the cluster's networks."""
+    listed = subprocess.run(
+        ["ip", "-json", "route", "show", "table", "all"], capture_output=True, text=True, check=True
+    )
+    found = []
+    for route in json.loads(listed.stdout or "[]"):
+        target = route.get("dst", "default")
+        if target == "default" or ":" in target or route.get("type") in ("broadcast", "multicast"):
+            continue
+        network = ipaddress.ip_network(target, strict=False)
+        for ours in NETWORKS:
+            if network.overlaps(ipaddress.ip_network(ours)):
+                found.append(
+                    f"the host routes {target} to {route.get('dev', '?')}, and the cluster needs {ours}"
+                )
+    return found
+
+
+def kubelets() -> list[str]:
+    """Kubelets that share the host's network: their Services have the same addresses as ours."""
+    own = os.readlink("/proc/self/ns/net")
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            name = (process / "comm").read_text().strip()
+            if name == "kubelet" and os.readlink(process / "ns" / "net") == own:
+                found.append(f"a kubelet runs on this host (pid {process.name})")
+        except OSError:
+            continue  # it ended while we looked
+    return found
+
+
+def chains() -> list[str]:
+    """Service chains of another cluster's kube-proxy in the host's network."""
+    for program in ("iptables-save", "ip6tables-save"):
+        listed = subprocess.run([program, "-t", "nat"], capture_output=True, text=True, check=False).stdout
+        if ":KUBE-SERVICES " in listed:
+            return [f"{program} shows KUBE-SERVICES chains: another cluster's kube-proxy works on this host"]
+    return []

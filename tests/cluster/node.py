@@ -1,0 +1,244 @@
+"""A machine made of Linux namespaces: the local cluster's node.
+
+One `unshare` gives it its own processes, mounts, network, host name and IPC; in it `/var/lib` and `/var/log` are
+directories of ours and `/run` is a tmpfs. So whatever runs there (etcd, containerd, the kubelet, pods) cannot leave
+anything on the host: when its first process is killed the kernel ends every other process in it, and with them go
+the mounts, the network namespaces, the veth pair with its routes, and all iptables rules, IPv4 and IPv6. Only the
+cgroups below /sys/fs/cgroup/*/slidingserve and the files below the state directory remain to be removed.
+
+Nothing is killed but a recorded process whose start time still matches (a pid is used again after a reboot).
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tests.cluster import config
+from tests.cluster.cache import ClusterError
+
+LINK = "slidingserve0"
+CGROUPS = Path("/sys/fs/cgroup")
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+# Kernel settings that the kubelet insists on; it finds these values in files of ours, and the host keeps its own.
+_TUNABLES = {
+    "kernel/keys/root_maxbytes": "25000000",
+    "kernel/keys/root_maxkeys": "1000000",
+    "kernel/panic": "10",
+    "kernel/panic_on_oops": "1",
+    "vm/overcommit_memory": "1",
+    "vm/panic_on_oom": "0",
+}
+
+# $1 is the directory that becomes /var/lib. The old /proc still shows this process by the host's number.
+_BOOT = """\
+set -eu
+read -r pid rest </proc/self/stat
+echo "$pid"
+hostname "$2"
+mount --make-rshared /
+mount --bind "$1" /var/lib
+mount --bind /var/lib/log /var/log
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /run/netns /run/lock
+mount -t proc proc /proc
+(cd /var/lib/sys && find . -type f) | while read -r file; do mount --bind "/var/lib/sys/$file" "/proc/sys/$file"; done
+ip link set lo up
+echo 1 >/proc/sys/net/ipv4/ip_forward
+echo ready
+exec /var/lib/kubernetes/bin/pause </dev/null >/dev/null 2>&1
+"""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process as it can be found again: number, start time in clock ticks, and the boot it belongs to."""
+
+    pid: int
+    start: int
+    boot: str
+
+    @classmethod
+    def of(cls, pid: int) -> "Process":
+        """The process that runs as `pid` now; ClusterError if there is none."""
+        stat = _stat(pid)
+        if stat is None:
+            raise ClusterError(f"process {pid} ended as soon as it was started")
+        return cls(pid, int(stat[19]), _boot())
+
+    def alive(self) -> bool:
+        """Whether it still runs; a zombie does not."""
+        stat = _stat(self.pid)
+        return stat is not None and stat[0] != "Z" and int(stat[19]) == self.start and self.boot == _boot()
+
+    def kill(self, seconds: float = 15) -> None:
+        """SIGKILL, and wait until it is gone (of a pid namespace's first process: and all others in it)."""
+        if self.alive():
+            os.kill(self.pid, signal.SIGKILL)
+        deadline = time.monotonic() + seconds
+        while self.alive():
+            if time.monotonic() > deadline:
+                raise ClusterError(f"process {self.pid} is still there {seconds:.0f} s after SIGKILL")
+            time.sleep(0.02)
+
+
+class Node:
+    """The node below one state directory: `lib` (its /var/lib), and a record of every process started from here."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.lib = state / "lib"
+        self._records = state / "processes"
+
+    def process(self, name: str) -> Process | None:
+        """The recorded process of that name, if it is alive."""
+        try:
+            found = Process(**json.loads((self._records / name).read_text()))
+        except (FileNotFoundError, ValueError, TypeError):
+            return None
+        return found if found.alive() else None
+
+    def boot(self) -> None:
+        """Make the namespaces, the link to the host and the cgroups. The first record is written before any of them."""
+        for directory in (self._records, self.lib / "log", self.lib / "sys"):
+            directory.mkdir(parents=True, exist_ok=True)
+        for name, value in _TUNABLES.items():
+            file = self.lib / "sys" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(value)
+        unshare = ["unshare", "--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child"]
+        boot = ["sh", "-c", _BOOT, "sh", str(self.lib), config.NODE]
+        with (self.lib / "log" / "node").open("w") as errors:
+            outer = subprocess.Popen(
+                [*unshare, *boot], stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True,
+                env={"PATH": _PATH}, start_new_session=True,
+            )  # fmt: skip
+        self._record("unshare", outer.pid)
+        assert outer.stdout is not None
+        pid = outer.stdout.readline().strip()
+        if pid:
+            self._record("init", int(pid))
+        if outer.stdout.readline().strip() != "ready":
+            raise ClusterError(
+                "the node's namespaces could not be made: " + (self.lib / "log" / "node").read_text()
+            )
+        outer.stdout.close()
+        outer.returncode = 0  # it outlives this process; its record is what counts
+        self._connect(int(pid))
+        self._make_cgroups()
+
+    def start(self, component: config.Component) -> None:
+        """Start a program in the node unless it runs already; its output goes to /var/log/<name> there."""
+        if self.process(component.name):
+            return
+        with (self.lib / "log" / component.name).open("w") as log:
+            started = subprocess.Popen(
+                self.command(*component.command), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={"PATH": _PATH, "HOME": "/root"}, start_new_session=True,
+            )  # fmt: skip
+        started.returncode = 0
+        self._record(component.name, started.pid)
+
+    def command(self, *command: str) -> list[str]:
+        """The command line that runs `command` in the node."""
+        init = self.process("init")
+        if init is None:
+            raise ClusterError("the local cluster is not up: python -m tests.cluster up")
+        return ["nsenter", "-t", str(init.pid), "-m", "-n", "-p", "-u", "-i", "--", *command]
+
+    def run(self, *command: str, check: bool = True) -> str:
+        """Run a command in the node to its end and return what it printed; ClusterError if it fails."""
+        done = subprocess.run(
+            self.command(*command), capture_output=True, text=True, check=False, env={"PATH": _PATH}
+        )
+        if check and done.returncode:
+            raise ClusterError(f"{' '.join(command)} failed in the node: {done.stderr.strip()[-2000:]}")
+        return done.stdout
+
+    def log_tail(self, name: str, characters: int = 1500) -> str:
+        """The end of a component's log."""
+        log = self.lib / "log" / name
+        return log.read_text(errors="replace")[-characters:] if log.exists() else "(no log)"
+
+    def halt(self) -> None:
+        """End the node and everything in it; harmless where nothing is left."""
+        for name in ("init", "unshare"):
+            if process := self.process(name):
+                process.kill()
+        remove_cgroups()
+        shutil.rmtree(self._records, ignore_errors=True)
+
+    def _record(self, name: str, pid: int) -> None:
+        self._records.mkdir(parents=True, exist_ok=True)
+        (self._records / name).write_text(json.dumps(asdict(Process.of(pid))))
+
+    def _connect(self, pid: int) -> None:
+        """A veth pair to the host, and the host's routes to pods and Services. All of it ends with the namespace."""
+        _ip(f"link add {LINK} type veth peer name eth0 netns {pid}")
+        _ip(f"address add {config.HOST_ADDRESS}/30 dev {LINK}")
+        _ip(f"link set {LINK} up")
+        self.run(*f"ip address add {config.NODE_ADDRESS}/30 dev eth0".split())
+        self.run(*"ip link set eth0 up".split())
+        for network in (config.NODE_PODS, config.SERVICES):
+            _ip(f"route add {network} via {config.NODE_ADDRESS} dev {LINK}")
+
+    def _make_cgroups(self) -> None:
+        """The kubelet's root in each hierarchy: pods stay below it, apart from whatever else runs on the host."""
+        for hierarchy in cgroup_hierarchies():
+            own = hierarchy / config.CGROUP
+            own.mkdir(exist_ok=True)
+            for name in (
+                "cpuset.cpus",
+                "cpuset.mems",
+            ):  # version 1: empty until set, and then no task may enter
+                if (own / name).exists() and (hierarchy / name).exists():
+                    (own / name).write_text((hierarchy / name).read_text())
+            if (
+                hierarchy / "cgroup.subtree_control"
+            ).exists():  # version 2: children get no controllers unless told
+                for name in (hierarchy / "cgroup.controllers").read_text().split():
+                    for directory in (hierarchy, own):
+                        (directory / "cgroup.subtree_control").write_text(f"+{name}")
+
+
+def cgroup_hierarchies() -> list[Path]:
+    """Every mounted cgroup hierarchy: one per controller in version 1, one in version 2."""
+    fields = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [Path(field[1]) for field in fields if field[2] in ("cgroup", "cgroup2")]
+
+
+def remove_cgroups() -> None:
+    """Remove our cgroups in every hierarchy; the kernel needs a moment after the last task has gone."""
+    deadline = time.monotonic() + 10
+    for own in [hierarchy / config.CGROUP for hierarchy in cgroup_hierarchies()]:
+        while own.exists():
+            try:
+                for directory, _, _ in os.walk(own, topdown=False):
+                    os.rmdir(directory)
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise ClusterError(f"{own} could not be removed: tasks of it still run") from None
+                time.sleep(0.05)
+
+
+def _ip(arguments: str) -> None:
+    done = subprocess.run(["ip", *arguments.split()], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ClusterError(f"ip {arguments} failed: {done.stderr.strip()}")
+
+
+def _stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the state on, or None if there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

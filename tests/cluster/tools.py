@@ -1,0 +1,173 @@
+"""The binaries that the cluster and the chart tests need, built from Go modules and kept by content.
+
+One table says what there is; `path("helm")` builds it if it is not in the cache. `python -m tests.cluster tools`
+does the same by hand. All are static and share one set of flags: another set would compile everything anew.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.cluster import cache
+from tests.cluster.cache import ClusterError
+
+KUBERNETES = "v1.34.3"
+HERE = Path(__file__).parent
+APPLETS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl")
+LONG = 30.0
+"""Seconds after which a build says that it is still at it."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One row: `package` of `module` at `version`, made the way `how` says.
+
+    how: "source" builds a program of this directory; "install" is `go install package@version`; "require" builds from
+    a module of ours that requires it (its own go.mod has `replace`, which `go install` refuses); "copy" builds in a
+    copy of its module (so that its `replace` holds).
+    """
+
+    name: str
+    module: str
+    version: str
+    how: str
+    package: str = ""
+    tags: str = ""
+    stamps: dict[str, str] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+
+
+def _kubernetes_stamps() -> dict[str, str]:
+    major, minor, _ = KUBERNETES.removeprefix("v").split(".")
+    values = {"gitVersion": KUBERNETES, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return {f"{package}.{key}": value for package in packages for key, value in values.items()}
+
+
+_OPERATOR = "github.com/prometheus-operator/prometheus-operator"
+_OPERATOR_PARTS = (f"{_OPERATOR}/pkg/apis/monitoring", f"{_OPERATOR}/pkg/client")
+_PROMETHEUS = "github.com/prometheus/prometheus"
+_ONLY_KUBERNETES = "remove_all_sd,enable_kubernetes_sd"
+
+TABLE = {
+    tool.name: tool
+    for tool in (
+        Tool("kc", "k8s.io/kubernetes", KUBERNETES, "source", "kc", stamps=_kubernetes_stamps(), links=APPLETS),
+        Tool("pause", "slidingserve.dev/tests/cluster/pause", "1", "source", "pause"),
+        Tool("coredns", "github.com/coredns/coredns", "v1.15.0", "install"),
+        Tool(
+            "helm", "helm.sh/helm/v3", "v3.22.0", "install", "cmd/helm",
+            stamps={"helm.sh/helm/v3/internal/version.version": "v3.22.0"},
+        ),
+        Tool("prometheus", _PROMETHEUS, "v0.316.0", "install", "cmd/prometheus", tags=_ONLY_KUBERNETES),
+        Tool("promtool", _PROMETHEUS, "v0.316.0", "install", "cmd/promtool", tags=_ONLY_KUBERNETES),
+        Tool("prometheus-operator", _OPERATOR, "v0.92.0", "require", "cmd/operator", also=_OPERATOR_PARTS),
+        Tool(
+            "prometheus-config-reloader", _OPERATOR, "v0.92.0", "require", "cmd/prometheus-config-reloader",
+            also=_OPERATOR_PARTS,
+        ),
+        Tool("kubeconform", "github.com/yannh/kubeconform", "v0.8.0", "install", "cmd/kubeconform"),
+        Tool(
+            "helm-unittest", "github.com/helm-unittest/helm-unittest", "v1.1.2", "copy", "cmd/helm-unittest"
+        ),
+    )
+}  # fmt: skip
+
+
+def path(name: str) -> Path:
+    """The binary called `name` (a row of the table, or an applet of kc such as kubectl), built if it is not there.
+
+    Raises ClusterError if there is no such tool, no Go, or the build fails (with the end of the compiler's output).
+    """
+    row = TABLE["kc"] if name in APPLETS else TABLE.get(name)
+    if row is None:
+        raise ClusterError(f"no tool is called {name!r}; there are: {', '.join([*TABLE, *APPLETS])}")
+    key = cache.digest(repr(row), go_version(), *([HERE / row.package] if row.how == "source" else []))
+    return cache.make("tools", row.name, key, lambda work: _build(row, work)) / name
+
+
+def module_dir(name: str) -> Path:
+    """The unpacked module of a tool: its sources, CRDs and examples. Read-only."""
+    row = TABLE[name]
+    command = ["go", "mod", "download", "-json", f"{row.module}@{row.version}"]
+    answer = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise ClusterError(
+            f"go mod download {row.module}@{row.version} failed: {answer.stderr or answer.stdout}"
+        )
+    return Path(json.loads(answer.stdout)["Dir"])
+
+
+def go_version() -> str:
+    """What `go version` says of itself, such as go1.26.8."""
+    if not shutil.which("go"):
+        raise ClusterError("Go is not on PATH. Install Go 1.24 or later (go.dev/dl), then run this again.")
+    return subprocess.run(
+        ["go", "env", "GOVERSION"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
+
+
+def _build(tool: Tool, work: Path) -> None:
+    """Build `tool` into the directory `work` under its own name."""
+    package = f"{tool.module}/{tool.package}".rstrip("/")
+    stamps = " ".join(f"-X {key}={value}" for key, value in tool.stamps.items())
+    flags = ["-trimpath", "-ldflags", f"-s -w {stamps}".strip(), *(["-tags", tool.tags] if tool.tags else [])]
+    binary, source = work / tool.name, work / "source"
+    environment = _environment()
+    match tool.how:
+        case "source":
+            source = HERE / tool.package
+            command = ["go", "build", *flags, "-mod=readonly", "-o", str(binary), "."]
+        case "install":
+            source.mkdir()
+            environment["GOBIN"] = str(work)
+            command = ["go", "install", *flags, f"{package}@{tool.version}"]
+        case "require":
+            source.mkdir()
+            required = "".join(f"require {module} {tool.version}\n" for module in (tool.module, *tool.also))
+            (source / "go.mod").write_text(f"module slidingserve.dev/tools\n\ngo 1.26.0\n\n{required}")
+            command = ["go", "build", *flags, "-mod=mod", "-o", str(binary), package]
+        case "copy":
+            shutil.copytree(module_dir(tool.name), source, copy_function=shutil.copyfile)
+            for directory in [source, *(path for path in source.rglob("*") if path.is_dir())]:
+                directory.chmod(0o755)
+            command = ["go", "build", *flags, "-o", str(binary), f"./{tool.package}"]
+        case _:
+            raise ClusterError(
+                f"tool {tool.name}: how={tool.how!r} is none of source, install, require, copy"
+            )
+    _compile(f"build {tool.name} {tool.version}", command, source, environment, work / "log")
+    if source.parent == work:
+        shutil.rmtree(source)
+    for link in tool.links:
+        (work / link).symlink_to(tool.name)
+
+
+def _compile(what: str, command: list[str], source: Path, environment: dict[str, str], log: Path) -> None:
+    """Run the compiler at low priority, saying now and then that it still runs."""
+    with cache.step(what), log.open("w") as output:
+        begin = time.monotonic()
+        process = subprocess.Popen(
+            ["nice", "-n", "5", *command],
+            cwd=source,
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        while process.poll() is None:
+            try:
+                process.wait(LONG)
+            except subprocess.TimeoutExpired:
+                print(f"  {what}: {time.monotonic() - begin:.0f} s, still compiling", flush=True)
+    if process.returncode:
+        raise ClusterError(f"{what} failed ({process.returncode}):\n" + log.read_text()[-3000:])
+    log.unlink()
