@@ -1,0 +1,78 @@
+"""The model: T = b + sum of w x, with weights for all batches and for each scene with enough samples.
+
+Immutable, so that a refresh swaps one reference (section 3.2: hot swap). The policies see only `Predictor`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from slidingserve.predictor.features import Features, Scene
+
+FLOOR_SECONDS = 1e-4
+"""No batch is predicted to take less: a division or a search by a prediction stays finite."""
+
+
+class Predictor(Protocol):
+    """Anything that foretells a batch's time."""
+
+    def predict(self, features: Features) -> float:
+        """Seconds that the batch should take, above 0, never less for larger features of the same scene."""
+        ...
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Intercept (seconds) and seven slopes (seconds a unit of `Features`); none is negative."""
+
+    bias: float
+    slopes: tuple[float, float, float, float, float, float, float]
+
+    def __post_init__(self) -> None:
+        """Refuse what would let a prediction fall with more work, or be no number. Raises ValueError."""
+        values = (self.bias, *self.slopes)
+        if len(values) != 8 or not all(math.isfinite(v) and v >= 0 for v in values):
+            raise ValueError(f"weights: {values} must be eight finite numbers of at least 0; calibrate again")
+
+
+@dataclass(frozen=True)
+class LatencyModel:
+    """Equation 5 for every scene m: the scene's own weights where it has them, else the global ones."""
+
+    everywhere: Weights
+    experts: Mapping[Scene, Weights] = field(default_factory=dict)
+
+    def weights(self, scene: Scene) -> Weights:
+        """The expert of a scene, or the global weights."""
+        return self.experts.get(scene, self.everywhere)
+
+    def predict(self, features: Features) -> float:
+        """Seconds, at least `FLOOR_SECONDS`."""
+        weights = self.experts.get(features.scene, self.everywhere)
+        w1, w2, w3, w4, w5, w6, w7 = weights.slopes
+        x1, x2, x3, x4, x5, x6, x7 = features
+        seconds = weights.bias + w1 * x1 + w2 * x2 + w3 * x3 + w4 * x4 + w5 * x5 + w6 * x6 + w7 * x7
+        return seconds if seconds > FLOOR_SECONDS else FLOOR_SECONDS
+
+    def to_json(self) -> dict[str, Any]:
+        """As a JSON object: {"global": [b, w1..w7], "experts": {scene: [b, w1..w7]}}."""
+        return {
+            "global": [self.everywhere.bias, *self.everywhere.slopes],
+            "experts": {scene.value: [w.bias, *w.slopes] for scene, w in self.experts.items()},
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> LatencyModel:
+        """The inverse of `to_json`. Raises ValueError (or KeyError, TypeError) on anything else."""
+        experts = {Scene(name): _weights(values) for name, values in document["experts"].items()}
+        return cls(_weights(document["global"]), experts)
+
+
+def _weights(values: Any) -> Weights:
+    bias, *slopes = (float(value) for value in values)
+    if len(slopes) != 7:
+        raise ValueError(f"weights: {len(slopes)} slopes where 7 belong; calibrate again")
+    return Weights(bias, tuple(slopes))  # type: ignore[arg-type]  # the length was just checked
