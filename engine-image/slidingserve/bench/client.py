@@ -23,7 +23,7 @@ _CONNECT_SECONDS = 10.0
 class Target:
     """Where and how to send: ``url`` is the base that ends in /v1; ``timeout`` (s) is for a whole request.
 
-    ``cache_salt`` keeps a run from finding the prefixes that an earlier run of the same seed left in the cache.
+    ``cache_salt`` keeps a run from finding prefixes that an earlier run of the same seed left in the cache.
     """
 
     url: str
