@@ -14,35 +14,28 @@ from rich.console import Console
 from rich.table import Table
 
 from slidingserve.bench.client import Result
-from slidingserve.bench.score import ClassScore
+from slidingserve.bench.score import PERCENTILES, ClassScore
 
 # Client-side waiting for a slot that makes the load differ from the workload that was asked for, in seconds.
 _LAG_SECONDS = 0.25
 
 
-def table(
-    scores: Sequence[ClassScore], title: str = "Serving by class (client's clock, milliseconds)"
-) -> Table:
-    """Latency percentiles and attainment, one row a class."""
-    view = Table(title=title, title_justify="left")
-    view.add_column("class")
-    for heading in ("requests", "ok", "attainment"):
-        view.add_column(heading, justify="right")
-    for heading in ("TTFT", "TBT", "TPOT", "E2E"):
-        view.add_column(f"{heading} p50/p95/p99", justify="right")
+def table(scores: Sequence[ClassScore]) -> Table:
+    """Attainment and latency percentiles by class; as narrow as an old terminal."""
+    view = Table(title="Serving by class, on the client's clock", title_justify="left")
+    for heading in ("class", "ok / sent", "attainment", "ms"):
+        view.add_column(heading)
+    for percentile in PERCENTILES:
+        view.add_column(f"p{percentile}", justify="right")
     for score in scores:
-        view.add_row(
-            score.slo_class,
-            str(score.requests),
-            str(score.ok),
-            "-" if score.attainment is None else f"{score.attainment:.1%}",
-            *(_cell(part) for part in (score.ttft_ms, score.tbt_ms, score.tpot_ms, score.e2e_ms)),
-        )
+        attained = "-" if score.attainment is None else f"{score.attainment:.1%}"
+        head = [score.slo_class, f"{score.ok} / {score.requests}", attained]
+        parts = {"TTFT": score.ttft_ms, "TBT": score.tbt_ms, "TPOT": score.tpot_ms, "E2E": score.e2e_ms}
+        for name, part in parts.items():
+            view.add_row(*head, name, *(f"{value:.1f}" for value in part.values()))
+            head = ["", "", ""]
+        view.add_section()
     return view
-
-
-def _cell(part: dict[str, float]) -> str:
-    return "/".join(f"{value:.0f}" for value in part.values()) or "-"
 
 
 def totals(results: Sequence[Result], duration: float) -> dict[str, Any]:
