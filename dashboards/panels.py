@@ -128,7 +128,7 @@ def dashboard(
     """Grafana's model of a dashboard. `variables`: name -> (label, Prometheus query of its values)."""
     board = dashboard_builder.Dashboard(title).uid(uid).description(description)
     board = board.tags(["slidingserve", "llm", "slo"]).editable().tooltip(model.DashboardCursorSync.CROSSHAIR)
-    board = board.time("now-1h", "now").refresh("30s").timezone("browser")
+    board = board.time("now-1h", "now").refresh("30s").timezone("browser").annotations([])
     source = dashboard_builder.DatasourceVariable("datasource").label("Data source").type("prometheus")
     board = board.with_variable(source)
     for name, (label, query) in variables.items():
