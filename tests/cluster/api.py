@@ -1,4 +1,4 @@
-"""The one interface that tests and the demo use, whatever kind of cluster is behind it, and the choice of kind."""
+"""The one interface that tests and the demo use, whatever cluster is behind it, and the choice of kind."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Cluster(ABC):
-    """A Kubernetes cluster with one context, images loaded by hand, and (where it is ours) fake GPUs on its nodes."""
+    """A Kubernetes cluster: one context, images loaded by hand, fake GPUs on nodes that are ours."""
 
     kind: str
     kubeconfig: Path
@@ -22,7 +22,7 @@ class Cluster(ABC):
 
     @abstractmethod
     def up(self) -> None:
-        """Bring it up, with DNS, RBAC and fake GPUs; a no-op where it is up. ClusterError says why it cannot."""
+        """Bring it up, with DNS, RBAC, fake GPUs; a no-op where it is up. ClusterError says why it cannot."""
 
     @abstractmethod
     def down(self, *, drop_images: bool = False) -> None:
@@ -37,7 +37,7 @@ class Cluster(ABC):
         """Make the image of an OCI layout (a directory) known to the nodes as `name` (`localhost/x:tag`)."""
 
     def audit_log(self) -> Path | None:
-        """The API server's audit log (JSON lines, an entry is there before its request is answered), if readable."""
+        """The API server's audit log, if readable: JSON lines, written before a request is answered."""
         return None
 
     def environment(self) -> dict[str, str]:
@@ -47,7 +47,7 @@ class Cluster(ABC):
     def kubectl(
         self, *arguments: str, stdin: str | None = None, check: bool = True, timeout: float = 120
     ) -> str:
-        """Run kubectl and return what it printed; ClusterError with its words if it fails and `check` is set."""
+        """Run kubectl, return what it printed; with `check`, ClusterError with its words if it fails."""
         done = self.kubectl_result(*arguments, stdin=stdin, timeout=timeout)
         if check and done.returncode:
             raise ClusterError(f"kubectl {' '.join(arguments)} failed: {done.stderr.strip()}")
@@ -88,7 +88,7 @@ def docker_answers() -> bool:
 
 
 def get(environ: Mapping[str, str] = os.environ) -> Cluster:
-    """The cluster that CLUSTER names: local, kind or current; without it kind where Docker answers, else local."""
+    """The cluster that CLUSTER names (local, kind, current); unset: kind where Docker answers, else local."""
     from tests.cluster.current import CurrentContext
     from tests.cluster.kind import Kind
     from tests.cluster.local import LocalCluster

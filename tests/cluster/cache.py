@@ -1,4 +1,4 @@
-"""Where things that outlive a checkout are kept, and how two processes share it: lowest layer of the harness."""
+"""Where things that outlive a checkout are kept, and how processes share it: the harness's lowest layer."""
 
 import contextlib
 import fcntl
@@ -49,8 +49,8 @@ def lock(path: Path, waiting: str) -> Iterator[None]:
         yield
 
 
-def make(kind: str, name: str, key: str, build: Callable[[Path], None]) -> Path:
-    """The directory `<cache>/<kind>/<name>-<key>`, made by `build(empty directory)` unless it is there already.
+def make(kind: str, name: str, key: str, build: Callable[[Path], object]) -> Path:
+    """The directory `<cache>/<kind>/<name>-<key>`, made by `build(empty directory)` unless it is there.
 
     It appears whole or not at all (renamed into place), and is built once when two processes ask for it.
     """
@@ -78,3 +78,15 @@ def step(what: str) -> Iterator[None]:
     print(f"{what} ...", flush=True)
     yield
     print(f"{what}: done in {time.monotonic() - begin:.1f} s", flush=True)
+
+
+Condition = Callable[[], bool]
+
+
+def wait_for(what: str, ready: Condition, seconds: float, details: Callable[[], str] = lambda: "") -> None:
+    """Poll until `ready`; if it does not come in time, ClusterError with `details` (a log's end, say)."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > deadline:
+            raise ClusterError(f"{what}: not there after {seconds:.0f} s\n{details()}".strip())
+        time.sleep(0.15)

@@ -1,7 +1,8 @@
 """How each component runs in the node: command lines and configuration files. Pure, but for `write`.
 
-All paths are the node's own (`/var/lib`, `/var/log` and `/run` there are not the host's, see node.py), so nothing
-here depends on where the cache lies. Configuration is written as JSON, which every reader of YAML takes.
+All paths are the node's own (`/var/lib`, `/var/log` and `/run` there are not the host's, see node.py), so
+nothing here depends on where the cache lies. Configuration is written as JSON, which every reader of YAML
+takes.
 """
 
 import json
@@ -91,7 +92,7 @@ API_SERVER = Component(
             service_account_signing_key_file=f"{PKI}/service-account.key",
             audit_policy_file=f"{ETC}/audit-policy.yaml",
             audit_log_path=AUDIT_LOG,
-            audit_log_mode="blocking",  # an entry is on disk before its request is answered: tests read it at once
+            audit_log_mode="blocking",  # an entry is on disk before its request is answered: tests rely on it
             audit_log_maxsize=512,
             audit_log_maxbackup=1,
         ),
@@ -155,7 +156,7 @@ KUBELET_CONFIGURATION: dict[str, Any] = {
     "failSwapOn": False,
     "clusterDomain": "cluster.local",
     "clusterDNS": [DNS_SERVICE],
-    "resolvConf": f"{ETC}/resolv.conf",  # empty: names outside the cluster do not resolve, whatever the host's file says
+    "resolvConf": f"{ETC}/resolv.conf",  # empty: the host's search domains stay out of the pods
     "evictionHard": {"memory.available": "100Mi"},
     "imageGCHighThresholdPercent": 100,
 }
@@ -170,7 +171,7 @@ PROXY_CONFIGURATION: dict[str, Any] = {
     "conntrack": {"maxPerCore": 0},  # the table's size belongs to the host
 }
 
-# ptp, not bridge: every packet between pods is routed through the node, so that Services need no br_netfilter.
+# ptp, not bridge: packets between pods are routed through the node, so that Services need no br_netfilter.
 NETWORK: dict[str, Any] = {
     "cniVersion": "1.0.0",
     "name": "pods",

@@ -14,8 +14,9 @@ from tests.cluster.cache import ClusterError
 class CurrentContext(Cluster):
     """A cluster that we did not make: nothing is brought up or down, no GPU is faked, no image can be loaded.
 
-    SLIDINGSERVE_CONTEXT must be the name of the current context; without it the user is asked at a terminal. The
-    context is copied to a file of its own, so that a later `kubectl config use-context` does not move us.
+    SLIDINGSERVE_CONTEXT must be the name of the current context; without it the user is asked at a terminal.
+    The context is copied to a file of its own, so that a later `kubectl config use-context` does not move
+    us.
     """
 
     kind = "current"
@@ -25,11 +26,11 @@ class CurrentContext(Cluster):
         allowed = environ.get("SLIDINGSERVE_CONTEXT")
         if allowed is not None and allowed != self.context:
             raise ClusterError(
-                f"the current context is {self.context!r}, but SLIDINGSERVE_CONTEXT is {allowed!r}: nothing was done"
+                f"SLIDINGSERVE_CONTEXT is {allowed!r}, the current context {self.context!r}: nothing was done"
             )
         if allowed is None and not _asked(self.context):
             raise ClusterError(
-                f"not confirmed: set SLIDINGSERVE_CONTEXT={self.context} to use this context, or CLUSTER=local or kind"
+                f"not confirmed: set SLIDINGSERVE_CONTEXT={self.context} to use it, or CLUSTER=local or kind"
             )
         self.kubeconfig = cache.root() / "current" / "kubeconfig"
         self.kubeconfig.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +71,7 @@ def _asked(context: str) -> bool:
     if not sys.stdin.isatty():
         return False
     print(
-        f"This installs SlidingServe into the cluster of context {context!r}. Type the context's name to go on: ",
+        f"SlidingServe will be installed through context {context!r}. Type its name to go on: ",
         end="",
     )
     return input().strip() == context

@@ -1,24 +1,23 @@
 """Reasons not to start a local cluster here: something on the host that is not ours and would be in its way.
 
-The node has a network of its own, so the host's ports, chains and interfaces are never touched. What remains: the
-host must reach the cluster's addresses through our link, and through nothing else.
+The node has a network of its own, so the host's ports, chains and interfaces are never touched. What
+remains: the host must reach the cluster's addresses through our link, and through nothing else.
 """
 
 import ipaddress
 import json
-import os
 import subprocess
 from pathlib import Path
 
 from tests.cluster import config
 from tests.cluster.cache import ClusterError
-from tests.cluster.node import LINK, CGROUPS
+from tests.cluster.node import LINK
 
 NETWORKS = (config.LINK, config.NODE_PODS, config.SERVICES)
 
 
-def refuse(state: Path) -> None:
-    """Raise ClusterError with the reason if a local cluster must not start; `state` is where ours is kept."""
+def refuse() -> None:
+    """Raise ClusterError with the reasons if a local cluster must not start."""
     reasons = [*links(), *routes(), *kubelets(), *chains()]
     if reasons:
         raise ClusterError(
@@ -31,9 +30,7 @@ def refuse(state: Path) -> None:
 def links() -> list[str]:
     """An interface with our link's name: another cache root's cluster is up."""
     if Path("/sys/class/net", LINK).exists():
-        return [
-            f"interface {LINK} exists: a local cluster of another SLIDINGSERVE_CACHE is up; run its `down` first"
-        ]
+        return [f"interface {LINK} exists: the cluster of another SLIDINGSERVE_CACHE is up; run its `down`"]
     return []
 
 
@@ -58,12 +55,12 @@ def routes() -> list[str]:
 
 def kubelets() -> list[str]:
     """Kubelets that share the host's network: their Services have the same addresses as ours."""
-    own = os.readlink("/proc/self/ns/net")
+    own = Path("/proc/self/ns/net").readlink()
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             name = (process / "comm").read_text().strip()
-            if name == "kubelet" and os.readlink(process / "ns" / "net") == own:
+            if name == "kubelet" and (process / "ns" / "net").readlink() == own:
                 found.append(f"a kubelet runs on this host (pid {process.name})")
         except OSError:
             continue  # it ended while we looked

@@ -1,4 +1,4 @@
-"""The kind kind: Kubernetes in Docker (kind.sigs.k8s.io), written to the same interface. Needs docker and kind."""
+"""The kind kind: Kubernetes in Docker by `kind`, behind the same interface."""
 
 import shutil
 import subprocess

@@ -1,10 +1,11 @@
 """A machine made of Linux namespaces: the local cluster's node.
 
-One `unshare` gives it its own processes, mounts, network, host name and IPC; in it `/var/lib` and `/var/log` are
-directories of ours and `/run` is a tmpfs. So whatever runs there (etcd, containerd, the kubelet, pods) cannot leave
-anything on the host: when its first process is killed the kernel ends every other process in it, and with them go
-the mounts, the network namespaces, the veth pair with its routes, and all iptables rules, IPv4 and IPv6. Only the
-cgroups below /sys/fs/cgroup/*/slidingserve and the files below the state directory remain to be removed.
+One `unshare` gives it its own processes, mounts, network, host name and IPC; in it `/var/lib` and `/var/log`
+are directories of ours and `/run` is a tmpfs. So whatever runs there (etcd, containerd, the kubelet, pods)
+cannot leave anything on the host: when its first process is killed the kernel ends every other process in
+it, and with them go the mounts, the network namespaces, the veth pair with its routes, and all iptables
+rules, IPv4 and IPv6. Only the cgroups below /sys/fs/cgroup/*/slidingserve and the files below the state
+directory remain to be removed.
 
 Nothing is killed but a recorded process whose start time still matches (a pid is used again after a reboot).
 """
@@ -25,7 +26,7 @@ LINK = "slidingserve0"
 CGROUPS = Path("/sys/fs/cgroup")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-# Kernel settings that the kubelet insists on; it finds these values in files of ours, and the host keeps its own.
+# Kernel settings that the kubelet insists on: it finds them in files of ours, and the host keeps its own.
 _TUNABLES = {
     "kernel/keys/root_maxbytes": "25000000",
     "kernel/keys/root_maxkeys": "1000000",
@@ -47,7 +48,7 @@ mount --bind /var/lib/log /var/log
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/netns /run/lock
 mount -t proc proc /proc
-(cd /var/lib/sys && find . -type f) | while read -r file; do mount --bind "/var/lib/sys/$file" "/proc/sys/$file"; done
+for file in $(cd /var/lib/sys && find . -type f); do mount --bind "/var/lib/sys/$file" "/proc/sys/$file"; done
 ip link set lo up
 echo 1 >/proc/sys/net/ipv4/ip_forward
 echo ready
@@ -88,7 +89,7 @@ class Process:
 
 
 class Node:
-    """The node below one state directory: `lib` (its /var/lib), and a record of every process started from here."""
+    """The node below one state directory: its /var/lib, and a record of every process started for it."""
 
     def __init__(self, state: Path) -> None:
         self.state = state
@@ -104,7 +105,7 @@ class Node:
         return found if found.alive() else None
 
     def boot(self) -> None:
-        """Make the namespaces, the link to the host and the cgroups. The first record is written before any of them."""
+        """Make the namespaces, the link to the host and the cgroups; the process is on record before them."""
         for directory in (self._records, self.lib / "log", self.lib / "sys"):
             directory.mkdir(parents=True, exist_ok=True)
         for name, value in _TUNABLES.items():
@@ -178,17 +179,17 @@ class Node:
         (self._records / name).write_text(json.dumps(asdict(Process.of(pid))))
 
     def _connect(self, pid: int) -> None:
-        """A veth pair to the host, and the host's routes to pods and Services. All of it ends with the namespace."""
+        """A veth pair to the host, and its routes to the cluster; both end with the namespace."""
         _ip(f"link add {LINK} type veth peer name eth0 netns {pid}")
         _ip(f"address add {config.HOST_ADDRESS}/30 dev {LINK}")
         _ip(f"link set {LINK} up")
         self.run(*f"ip address add {config.NODE_ADDRESS}/30 dev eth0".split())
-        self.run(*"ip link set eth0 up".split())
+        self.run("ip", "link", "set", "eth0", "up")
         for network in (config.NODE_PODS, config.SERVICES):
             _ip(f"route add {network} via {config.NODE_ADDRESS} dev {LINK}")
 
     def _make_cgroups(self) -> None:
-        """The kubelet's root in each hierarchy: pods stay below it, apart from whatever else runs on the host."""
+        """The kubelet's root in each hierarchy: pods stay below it, apart from what else runs on the host."""
         for hierarchy in cgroup_hierarchies():
             own = hierarchy / config.CGROUP
             own.mkdir(exist_ok=True)
@@ -219,7 +220,7 @@ def remove_cgroups() -> None:
         while own.exists():
             try:
                 for directory, _, _ in os.walk(own, topdown=False):
-                    os.rmdir(directory)
+                    Path(directory).rmdir()
             except OSError:
                 if time.monotonic() > deadline:
                     raise ClusterError(f"{own} could not be removed: tasks of it still run") from None

@@ -1,7 +1,7 @@
 """OCI image layouts without a container engine: written from files, read back, and thinned for an import.
 
-A layout is a directory with `oci-layout`, `index.json` and `blobs/sha256/*`; layers stay uncompressed, since they
-go to a content store on the same machine. Same input, same bytes.
+A layout is a directory with `oci-layout`, `index.json` and `blobs/sha256/*`; layers stay uncompressed, since
+they go to a content store on the same machine. Same input, same bytes.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ def write_image(
 ) -> Path:
     """Write an image of one layer to the directory `out` and return it.
 
-    files: absolute path in the image -> file on this machine (its mode is kept, owner is root). config: the image's
-    run configuration as OCI has it (Entrypoint, Cmd, User, Env...). directories: path in the image -> mode, for
-    places that must exist (a writable /tmp, a mount point).
+    files: absolute path in the image -> file on this machine (its mode is kept, owner is root). config: the
+    image's run configuration as OCI has it (Entrypoint, Cmd, User, Env...). directories: path in the image
+    -> mode, for places that must exist (a writable /tmp, a mount point).
     """
     blobs = out / "blobs" / "sha256"
     blobs.mkdir(parents=True)
@@ -71,7 +71,7 @@ def manifest_digest(layout: Path) -> str:
 
 
 def thin_tar(layout: Path, name: str, held: Collection[str], out: IO[bytes]) -> int:
-    """Stream a layout to `out` as a tar, under the name `name`, without the layers in `held`; returns bytes sent.
+    """Stream a layout to `out` as a tar named `name`, without the layers in `held`; returns bytes sent.
 
     held: digests that the receiving content store already has. Manifest and configuration are always sent: an
     importer reads them from the archive.
@@ -90,7 +90,7 @@ def thin_tar(layout: Path, name: str, held: Collection[str], out: IO[bytes]) -> 
     }
     index = {"schemaVersion": 2, "manifests": [{**entry, "annotations": annotations}]}
     sent = 0
-    with tarfile.open(fileobj=out, mode="w|", copybufsize=1 << 20) as archive:
+    with tarfile.open(fileobj=out, mode="w|", bufsize=1 << 20) as archive:
         _add_bytes(archive, "oci-layout", b'{"imageLayoutVersion": "1.0.0"}')
         for digest in dict.fromkeys(wanted):
             if digest in held and digest not in always:

@@ -1,6 +1,7 @@
 """The cluster's certificate authority and one identity for each component, made with openssl.
 
-A component is who its certificate says it is (CN = user, O = group): RBAC and the node authorizer act on these names.
+A component is who its certificate says it is (CN = user, O = group): RBAC and the node authorizer act on
+these names.
 """
 
 import base64
@@ -36,7 +37,8 @@ def kubelet(node: str) -> Identity:
 def create(directory: Path, server_names: list[str], identities: list[Identity]) -> None:
     """Make ca, apiserver, service-account and client keys in `directory`; a no-op where it is complete.
 
-    server_names: the API server's alternative names in openssl's form, such as `IP:127.0.0.1` or `DNS:kubernetes`.
+    server_names: the API server's alternative names in openssl's form, such as `IP:127.0.0.1` or
+    `DNS:kubernetes`.
     """
     done = directory / "complete"
     wanted = json.dumps([server_names, [identity.user for identity in identities]])
@@ -55,7 +57,7 @@ def create(directory: Path, server_names: list[str], identities: list[Identity])
 
 
 def kubeconfig(directory: Path, identity: Identity, server: str, cluster: str) -> str:
-    """A kubeconfig (JSON, which is YAML) with the identity's certificate in it; `cluster` names the context too."""
+    """A kubeconfig (JSON, which is YAML) with the certificate in it; `cluster` names the context too."""
 
     def data(name: str) -> str:
         return base64.b64encode((directory / name).read_bytes()).decode()

@@ -1,7 +1,8 @@
 """The binaries that the cluster and the chart tests need, built from Go modules and kept by content.
 
-One table says what there is; `path("helm")` builds it if it is not in the cache. `python -m tests.cluster tools`
-does the same by hand. All are static and share one set of flags: another set would compile everything anew.
+One table says what there is; `path("helm")` builds it if it is not in the cache. `python -m tests.cluster
+tools` does the same by hand. All are static and share one set of flags: another set would compile everything
+anew.
 """
 
 import json
@@ -26,9 +27,9 @@ LONG = 30.0
 class Tool:
     """One row: `package` of `module` at `version`, made the way `how` says.
 
-    how: "source" builds a program of this directory; "install" is `go install package@version`; "require" builds from
-    a module of ours that requires it (its own go.mod has `replace`, which `go install` refuses); "copy" builds in a
-    copy of its module (so that its `replace` holds).
+    how: "source" builds a program of this directory; "install" is `go install package@version`; "require"
+    builds from a module of ours that requires it (its own go.mod has `replace`, which `go install` refuses);
+    "copy" builds in a copy of its module (so that its `replace` holds).
     """
 
     name: str
@@ -57,7 +58,9 @@ _ONLY_KUBERNETES = "remove_all_sd,enable_kubernetes_sd"
 TABLE = {
     tool.name: tool
     for tool in (
-        Tool("kc", "k8s.io/kubernetes", KUBERNETES, "source", "kc", stamps=_kubernetes_stamps(), links=APPLETS),
+        Tool(
+            "kc", "k8s.io/kubernetes", KUBERNETES, "source", "kc", stamps=_kubernetes_stamps(), links=APPLETS
+        ),
         Tool("pause", "slidingserve.dev/tests/cluster/pause", "1", "source", "pause"),
         Tool("coredns", "github.com/coredns/coredns", "v1.15.0", "install"),
         Tool(
@@ -80,9 +83,10 @@ TABLE = {
 
 
 def path(name: str) -> Path:
-    """The binary called `name` (a row of the table, or an applet of kc such as kubectl), built if it is not there.
+    """The binary `name` (a row of the table, or an applet of kc such as kubectl), built if it is not there.
 
-    Raises ClusterError if there is no such tool, no Go, or the build fails (with the end of the compiler's output).
+    Raises ClusterError if there is no such tool, no Go, or the build fails (with the end of the compiler's
+    output).
     """
     row = TABLE["kc"] if name in APPLETS else TABLE.get(name)
     if row is None:
