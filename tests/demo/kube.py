@@ -144,7 +144,7 @@ class Kube:
 
 
 class Reach:
-    """Ways from this machine to Services and pods: straight in the local cluster, else through `kubectl proxy`."""
+    """Ways from this machine to Services and pods: straight if local, else by `kubectl proxy`."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
