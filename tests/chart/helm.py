@@ -1,0 +1,84 @@
+"""Helm on our chart, as the tests need it: rendered documents, refusals, releases on a cluster."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.cluster import tools
+from tests.cluster.api import Cluster
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "sloserve"
+LONG = "a23456789-123456789-123456789-123456789-123456789-123"
+"""A release name of 53 characters: Helm takes no longer one."""
+
+Values = Mapping[str, Any]
+
+# Every switch of the chart once on and once off: what the schema checks and the install look at.
+CASES: dict[str, Values] = {
+    "defaults": {},
+    "everything on": {
+        "images": {"registry": "localhost", "pullSecrets": ["registry"]},
+        "monitoring": {"podMonitor": {"enabled": True, "interval": "15s", "scrapeTimeout": "5s"}},
+        "grafana": {"dashboards": {"enabled": True}},
+        "operator": {
+            "extraEnv": [{"name": "SLOSERVE_LOG_LEVEL", "value": "DEBUG"}],
+            "nodeSelector": {"kubernetes.io/os": "linux"},
+            "tolerations": [{"operator": "Exists"}],
+            "priorityClassName": "system-cluster-critical",
+            "podLabels": {"team": "llm"},
+        },
+    },
+    "two namespaces": {
+        "watchNamespaces": ["team-a", "team-b"],
+        "rbac": {"aggregateToUserRoles": False},
+        "monitoring": {"podMonitor": {"enabled": True}},
+    },
+    "nothing of its own": {
+        "crds": {"enabled": False},
+        "rbac": {"create": False, "aggregateToUserRoles": False},
+        "serviceAccount": {"create": False, "name": "given"},
+    },
+}
+
+
+def helm(
+    *arguments: str, cluster: Cluster | None = None, values: Values | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run helm to its end; `values` become a values file on standard input."""
+    command = [str(tools.path("helm")), *arguments, *(["--values", "-"] if values is not None else [])]
+    environment = cluster.environment() if cluster else None
+    text = json.dumps(values) if values is not None else None
+    return subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=False)
+
+
+def template(values: Values, release: str = "sloserve", namespace: str = "sloserve-system") -> str:
+    """The chart rendered; AssertionError with Helm's words if it refuses."""
+    done = helm("template", release, str(CHART), "-n", namespace, "--kube-version", "1.34", values=values)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def documents(
+    values: Values, release: str = "sloserve", namespace: str = "sloserve-system"
+) -> list[dict[str, Any]]:
+    """The rendered objects, parsed."""
+    return [doc for doc in yaml.safe_load_all(template(values, release, namespace)) if doc]
+
+
+def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """(path, value) of everything in a document that is neither a mapping nor a list."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from leaves(inner, f"{path}[{index}]")
+    else:
+        yield path, value
