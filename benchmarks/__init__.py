@@ -1,0 +1,1 @@
+"""Measurements that people run by hand: `make bench-...`. Each writes its results below build/."""
