@@ -7,37 +7,59 @@ takes.
 
 import json
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 from tests.cluster import pki
 
 NODE = "node1"
-HOST_ADDRESS = "10.243.0.1"
-NODE_ADDRESS = "10.243.0.2"
-LINK = "10.243.0.0/30"
-PODS = "10.244.0.0/16"
-NODE_PODS = "10.244.0.0/24"
-SERVICES = "10.96.0.0/16"
-API_SERVICE = "10.96.0.1"
-DNS_SERVICE = "10.96.0.10"
 API_PORT = 6443
-CGROUP = "slidingserve"
 CONTEXT = "slidingserve-local"
 PAUSE_IMAGE = "localhost/slidingserve/pause:1"
 COREDNS_IMAGE = "localhost/slidingserve/coredns:v1.15.0"
 FAKE_GPUS = 8
 
+
+@dataclass(frozen=True)
+class Place:
+    """What a local cluster takes on its host: a name (of its link and cgroup) and addresses.
+
+    Two clusters in different places do not meet; the tests of `up` and `down` use one beside the user's.
+    """
+
+    name: str = "slidingserve"
+    host_address: str = "10.243.0.1"
+    node_address: str = "10.243.0.2"
+    pods: str = "10.244.0.0/24"
+    services: str = "10.96.0.0/16"
+
+    @property
+    def link(self) -> str:
+        """The host's end of the veth pair."""
+        return f"{self.name}0"
+
+    @property
+    def networks(self) -> tuple[str, str, str]:
+        """All that the host routes to the node: link, pods, Services."""
+        return f"{self.host_address}/30", self.pods, self.services
+
+    def service(self, index: int) -> str:
+        """The address of a Service: 1 is the API server's, 10 is DNS."""
+        return str(ip_network(self.services)[index])
+
+    @property
+    def dns(self) -> str:
+        """The address of the cluster's DNS."""
+        return self.service(10)
+
+
+MANIFESTS = Path(__file__).parent / "manifests"
 ETC = "/var/lib/kubernetes"
 BIN = f"{ETC}/bin"
 PKI = f"{ETC}/pki"
 AUDIT_LOG = "/var/log/audit.log"
 CONTAINERD = "/run/containerd/containerd.sock"
-SERVER_NAMES = [
-    *(f"IP:{address}" for address in ("127.0.0.1", NODE_ADDRESS, API_SERVICE)),
-    *(f"DNS:{name}" for name in ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")),
-    "DNS:kubernetes.default.svc.cluster.local",
-]
 IDENTITIES = [
     pki.ADMIN, pki.CONTROLLER_MANAGER, pki.SCHEDULER, pki.PROXY, pki.KUBELET_CLIENT, pki.kubelet(NODE)
 ]  # fmt: skip
@@ -51,147 +73,139 @@ class Component:
     command: tuple[str, ...]
 
 
-def _flags(**values: str | int | bool) -> list[str]:
-    return [f"--{key.replace('_', '-')}={str(value).lower() if value is True or value is False else value}"
-            for key, value in values.items()]  # fmt: skip
+def components(place: Place) -> dict[str, Component]:
+    """Every program of the node by name, in the order in which they start."""
+    commands = {
+        "etcd": ["etcd", *_flags(_ETCD)],
+        "kube-apiserver": [f"{BIN}/kube-apiserver", *_flags(_api_server(place))],
+        "containerd": ["containerd", "--config", f"{ETC}/containerd.toml"],
+        "kube-controller-manager": [f"{BIN}/kube-controller-manager", *_flags(_controller_manager(place))],
+        "kube-scheduler": [f"{BIN}/kube-scheduler", *_flags(_SCHEDULER)],
+        "kube-proxy": [f"{BIN}/kube-proxy", f"--config={ETC}/kube-proxy.json"],
+        "kubelet": [f"{BIN}/kubelet", *_flags(_kubelet(place))],
+    }
+    return {name: Component(name, tuple(command)) for name, command in commands.items()}
 
 
-ETCD = Component(
-    "etcd",
-    (
-        "etcd", "--unsafe-no-fsync",
-        *_flags(
-            data_dir="/var/lib/etcd",
-            listen_client_urls="http://127.0.0.1:2379",
-            advertise_client_urls="http://127.0.0.1:2379",
-            listen_peer_urls="http://127.0.0.1:2380",
-        ),
-    ),
-)  # fmt: skip
+def _flags(values: dict[str, Any]) -> list[str]:
+    return [
+        f"--{key}={json.dumps(value) if isinstance(value, bool) else value}" for key, value in values.items()
+    ]
 
-API_SERVER = Component(
-    "kube-apiserver",
-    (
-        f"{BIN}/kube-apiserver",
-        *_flags(
-            etcd_servers="http://127.0.0.1:2379",
-            advertise_address=NODE_ADDRESS,
-            secure_port=API_PORT,
-            service_cluster_ip_range=SERVICES,
-            authorization_mode="Node,RBAC",
-            enable_admission_plugins="NodeRestriction",
-            allow_privileged=True,
-            client_ca_file=f"{PKI}/ca.crt",
-            tls_cert_file=f"{PKI}/apiserver.crt",
-            tls_private_key_file=f"{PKI}/apiserver.key",
-            kubelet_client_certificate=f"{PKI}/{pki.KUBELET_CLIENT.file}.crt",
-            kubelet_client_key=f"{PKI}/{pki.KUBELET_CLIENT.file}.key",
-            kubelet_preferred_address_types="InternalIP",
-            service_account_issuer="https://kubernetes.default.svc",
-            service_account_key_file=f"{PKI}/service-account.pub",
-            service_account_signing_key_file=f"{PKI}/service-account.key",
-            audit_policy_file=f"{ETC}/audit-policy.yaml",
-            audit_log_path=AUDIT_LOG,
-            audit_log_mode="blocking",  # an entry is on disk before its request is answered: tests rely on it
-            audit_log_maxsize=512,
-            audit_log_maxbackup=1,
-        ),
-    ),
-)
 
-CONTAINERD_DAEMON = Component("containerd", ("containerd", "--config", f"{ETC}/containerd.toml"))
-
-CONTROLLER_MANAGER = Component(
-    "kube-controller-manager",
-    (
-        f"{BIN}/kube-controller-manager",
-        *_flags(
-            kubeconfig=f"{ETC}/{pki.CONTROLLER_MANAGER.file}.conf",
-            bind_address="127.0.0.1",
-            leader_elect=False,
-            use_service_account_credentials=True,
-            root_ca_file=f"{PKI}/ca.crt",
-            service_account_private_key_file=f"{PKI}/service-account.key",
-            allocate_node_cidrs=True,
-            cluster_cidr=PODS,
-        ),
-    ),
-)
-
-SCHEDULER = Component(
-    "kube-scheduler",
-    (
-        f"{BIN}/kube-scheduler",
-        *_flags(kubeconfig=f"{ETC}/{pki.SCHEDULER.file}.conf", bind_address="127.0.0.1", leader_elect=False),
-    ),
-)
-
-PROXY = Component("kube-proxy", (f"{BIN}/kube-proxy", *_flags(config=f"{ETC}/kube-proxy.json")))
-
-KUBELET = Component(
-    "kubelet",
-    (
-        f"{BIN}/kubelet",
-        *_flags(
-            config=f"{ETC}/kubelet.json",
-            kubeconfig=f"{ETC}/kubelet.conf",
-            hostname_override=NODE,
-            node_ip=NODE_ADDRESS,
-        ),
-    ),
-)
-
-KUBELET_CONFIGURATION: dict[str, Any] = {
-    "apiVersion": "kubelet.config.k8s.io/v1beta1",
-    "kind": "KubeletConfiguration",
-    "authentication": {
-        "anonymous": {"enabled": False},
-        "webhook": {"enabled": True},
-        "x509": {"clientCAFile": f"{PKI}/ca.crt"},
-    },
-    "authorization": {"mode": "Webhook"},
-    "containerRuntimeEndpoint": f"unix://{CONTAINERD}",
-    "cgroupDriver": "cgroupfs",
-    "cgroupRoot": f"/{CGROUP}",
-    "failSwapOn": False,
-    "clusterDomain": "cluster.local",
-    "clusterDNS": [DNS_SERVICE],
-    "resolvConf": f"{ETC}/resolv.conf",  # empty: the host's search domains stay out of the pods
-    "evictionHard": {"memory.available": "100Mi"},
-    "imageGCHighThresholdPercent": 100,
+_ETCD = {
+    "data-dir": "/var/lib/etcd",
+    "listen-client-urls": "http://127.0.0.1:2379",
+    "advertise-client-urls": "http://127.0.0.1:2379",
+    "listen-peer-urls": "http://127.0.0.1:2380",
+    "unsafe-no-fsync": True,  # its data need not survive the machine
+}
+_SCHEDULER = {
+    "kubeconfig": f"{ETC}/{pki.SCHEDULER.file}.conf",
+    "bind-address": "127.0.0.1",
+    "leader-elect": False,
 }
 
-PROXY_CONFIGURATION: dict[str, Any] = {
-    "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-    "kind": "KubeProxyConfiguration",
-    "clientConnection": {"kubeconfig": f"{ETC}/{pki.PROXY.file}.conf"},
-    "clusterCIDR": PODS,
-    "mode": "iptables",
-    "hostnameOverride": NODE,
-    "conntrack": {"maxPerCore": 0},  # the table's size belongs to the host
-}
 
-# ptp, not bridge: packets between pods are routed through the node, so that Services need no br_netfilter.
-NETWORK: dict[str, Any] = {
-    "cniVersion": "1.0.0",
-    "name": "pods",
-    "plugins": [
-        {
-            "type": "ptp",
-            "ipMasq": False,
-            "ipam": {
-                "type": "host-local",
-                "dataDir": "/run/cni-ipam",
-                "ranges": [[{"subnet": NODE_PODS}]],
-                "routes": [{"dst": "0.0.0.0/0"}],
-            },
+def _api_server(place: Place) -> dict[str, Any]:
+    return {
+        "etcd-servers": "http://127.0.0.1:2379",
+        "advertise-address": place.node_address,
+        "secure-port": API_PORT,
+        "service-cluster-ip-range": place.services,
+        "authorization-mode": "Node,RBAC",
+        "enable-admission-plugins": "NodeRestriction",
+        "allow-privileged": True,
+        "client-ca-file": f"{PKI}/ca.crt",
+        "tls-cert-file": f"{PKI}/apiserver.crt",
+        "tls-private-key-file": f"{PKI}/apiserver.key",
+        "kubelet-client-certificate": f"{PKI}/{pki.KUBELET_CLIENT.file}.crt",
+        "kubelet-client-key": f"{PKI}/{pki.KUBELET_CLIENT.file}.key",
+        "kubelet-preferred-address-types": "InternalIP",
+        "service-account-issuer": "https://kubernetes.default.svc",
+        "service-account-key-file": f"{PKI}/service-account.pub",
+        "service-account-signing-key-file": f"{PKI}/service-account.key",
+        "audit-policy-file": f"{ETC}/audit-policy.yaml",
+        "audit-log-path": AUDIT_LOG,
+        "audit-log-mode": "blocking",  # an entry is on disk before its request is answered: tests rely on it
+        "audit-log-maxsize": 512,
+        "audit-log-maxbackup": 1,
+    }
+
+
+def _controller_manager(place: Place) -> dict[str, Any]:
+    return {
+        "kubeconfig": f"{ETC}/{pki.CONTROLLER_MANAGER.file}.conf",
+        "bind-address": "127.0.0.1",
+        "leader-elect": False,
+        "use-service-account-credentials": True,
+        "root-ca-file": f"{PKI}/ca.crt",
+        "service-account-private-key-file": f"{PKI}/service-account.key",
+        "allocate-node-cidrs": True,
+        "cluster-cidr": place.pods,
+    }
+
+
+def _kubelet(place: Place) -> dict[str, Any]:
+    return {
+        "config": f"{ETC}/kubelet.json",
+        "kubeconfig": f"{ETC}/kubelet.conf",
+        "hostname-override": NODE,
+        "node-ip": place.node_address,
+    }
+
+
+def _kubelet_configuration(place: Place) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": f"{PKI}/ca.crt"},
         },
+        "authorization": {"mode": "Webhook"},
+        "containerRuntimeEndpoint": f"unix://{CONTAINERD}",
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{place.name}",
+        "failSwapOn": False,
+        "clusterDomain": "cluster.local",
+        "clusterDNS": [place.dns],
+        "resolvConf": f"{ETC}/resolv.conf",  # empty: the host's search domains stay out of the pods
+        "evictionHard": {"memory.available": "100Mi"},
+        "imageGCHighThresholdPercent": 100,
+    }
+
+
+def _proxy_configuration(place: Place) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "clientConnection": {"kubeconfig": f"{ETC}/{pki.PROXY.file}.conf"},
+        "clusterCIDR": place.pods,
+        "mode": "iptables",
+        "hostnameOverride": NODE,
+        "conntrack": {"maxPerCore": 0},  # the table's size belongs to the host
+    }
+
+
+def _pod_network(place: Place) -> dict[str, Any]:
+    """Packets between pods are routed through the node (ptp, not bridge): Services need no br_netfilter."""
+    addresses = {
+        "type": "host-local",
+        "dataDir": "/run/cni-ipam",
+        "ranges": [[{"subnet": place.pods}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+    }
+    plugins = [
+        {"type": "ptp", "ipMasq": False, "ipam": addresses},
         {"type": "portmap", "capabilities": {"portMappings": True}},
-    ],
-}
+    ]
+    return {"cniVersion": "1.0.0", "name": "pods", "plugins": plugins}
+
 
 # restrict_oom_score_adj: without CAP_SYS_RESOURCE (as in many containers) a score cannot be lowered.
-CONTAINERD_CONFIGURATION = f"""\
+_CONTAINERD = f"""\
 version = 2
 root = "/var/lib/containerd"
 state = "/run/containerd"
@@ -206,19 +220,34 @@ state = "/run/containerd"
 """
 
 
-def write(etc: Path, audit_policy: Path) -> None:
-    """Write all configuration to `etc` (the host's view of ETC), where `etc/pki` holds the certificates."""
+def write(etc: Path, place: Place) -> None:
+    """Write certificates and all configuration to `etc` (the host's view of ETC)."""
+    pki.create(etc / "pki", _server_names(place), IDENTITIES)
     (etc / "cni").mkdir(parents=True, exist_ok=True)
     texts = {
-        "kubelet.json": json.dumps(KUBELET_CONFIGURATION, indent=2),
-        "kube-proxy.json": json.dumps(PROXY_CONFIGURATION, indent=2),
-        "cni/10-pods.conflist": json.dumps(NETWORK, indent=2),
-        "containerd.toml": CONTAINERD_CONFIGURATION,
+        "kubelet.json": json.dumps(_kubelet_configuration(place), indent=2),
+        "kube-proxy.json": json.dumps(_proxy_configuration(place), indent=2),
+        "cni/10-pods.conflist": json.dumps(_pod_network(place), indent=2),
+        "containerd.toml": _CONTAINERD,
         "resolv.conf": "",
-        "audit-policy.yaml": audit_policy.read_text(),
+        "audit-policy.yaml": (MANIFESTS / "audit-policy.yaml").read_text(),
     }
     for identity in IDENTITIES:
         server = f"https://127.0.0.1:{API_PORT}"
         texts[f"{identity.file}.conf"] = pki.kubeconfig(etc / "pki", identity, server, CONTEXT)
     for name, text in texts.items():
         (etc / name).write_text(text)
+
+
+def base_objects(place: Place) -> str:
+    """The manifests of what every cluster has: DNS, and the API server's right to logs and exec."""
+    return (MANIFESTS / "base.yaml").read_text().replace("CLUSTER_DNS", place.dns)
+
+
+def _server_names(place: Place) -> list[str]:
+    addresses = ("127.0.0.1", place.node_address, place.service(1))
+    names = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+    return [
+        *(f"IP:{address}" for address in addresses),
+        *(f"DNS:{name}" for name in (*names, "kubernetes.default.svc.cluster.local")),
+    ]

@@ -9,16 +9,13 @@ import json
 import subprocess
 from pathlib import Path
 
-from tests.cluster import config
 from tests.cluster.cache import ClusterError
-from tests.cluster.node import LINK
-
-NETWORKS = (config.LINK, config.NODE_PODS, config.SERVICES)
+from tests.cluster.config import Place
 
 
-def refuse() -> None:
-    """Raise ClusterError with the reasons if a local cluster must not start."""
-    reasons = [*links(), *routes(), *kubelets(), *chains()]
+def refuse(place: Place) -> None:
+    """Raise ClusterError with the reasons if a local cluster must not start in that place."""
+    reasons = [*links(place), *routes(place), *kubelets(), *chains()]
     if reasons:
         raise ClusterError(
             "the local cluster would meet something that is not ours, so nothing was started:\n"
@@ -27,14 +24,14 @@ def refuse() -> None:
         )
 
 
-def links() -> list[str]:
+def links(place: Place) -> list[str]:
     """An interface with our link's name: another cache root's cluster is up."""
-    if Path("/sys/class/net", LINK).exists():
-        return [f"interface {LINK} exists: the cluster of another SLIDINGSERVE_CACHE is up; run its `down`"]
+    if Path("/sys/class/net", place.link).exists():
+        return [f"interface {place.link} exists: another SLIDINGSERVE_CACHE has a cluster up; run its `down`"]
     return []
 
 
-def routes() -> list[str]:
+def routes(place: Place) -> list[str]:
     """Routes and addresses of the host within the cluster's networks."""
     listed = subprocess.run(
         ["ip", "-json", "route", "show", "table", "all"], capture_output=True, text=True, check=True
@@ -45,8 +42,8 @@ def routes() -> list[str]:
         if target == "default" or ":" in target or route.get("type") in ("broadcast", "multicast"):
             continue
         network = ipaddress.ip_network(target, strict=False)
-        for ours in NETWORKS:
-            if network.overlaps(ipaddress.ip_network(ours)):
+        for ours in place.networks:
+            if network.overlaps(ipaddress.ip_network(ours, strict=False)):
                 found.append(
                     f"the host routes {target} to {route.get('dev', '?')}, and the cluster needs {ours}"
                 )

@@ -14,14 +14,9 @@ from pathlib import Path
 from tests.cluster import cache, config, debian, foreign, pki, tools
 from tests.cluster.api import GPU, Cluster
 from tests.cluster.cache import ClusterError, Condition
+from tests.cluster.config import Place
 from tests.cluster.node import Node
 from tests.cluster.runtime import Containerd, base_images
-
-MANIFESTS = Path(__file__).parent / "manifests"
-PARTS = (
-    config.ETCD, config.API_SERVER, config.CONTAINERD_DAEMON, config.CONTROLLER_MANAGER, config.SCHEDULER,
-    config.PROXY, config.KUBELET,
-)  # fmt: skip
 
 
 class LocalCluster(Cluster):
@@ -29,9 +24,10 @@ class LocalCluster(Cluster):
 
     kind = "local"
 
-    def __init__(self, state: Path | None = None) -> None:
+    def __init__(self, state: Path | None = None, place: Place | None = None) -> None:
         self.state = state or cache.root() / "cluster"
-        self.node = Node(self.state)
+        self.place = place or Place()
+        self.node = Node(self.state, self.place)
         self.containerd = Containerd(self.node)
         self.kubeconfig = self.state / "kubeconfig"
 
@@ -45,16 +41,16 @@ class LocalCluster(Cluster):
             begin = time.monotonic()
             if self.node.process("init") is None:
                 self._boot()
-            self.node.start(config.ETCD)
-            self.node.start(config.API_SERVER)
+            self.node.start("etcd")
+            self.node.start("kube-apiserver")
             self.containerd.start()
             for layout, name in images:
                 self.containerd.load(layout, name)
             self._wait("kube-apiserver", self._api_ready)
             _say(begin, "API server ready")
-            for component in (config.CONTROLLER_MANAGER, config.SCHEDULER, config.PROXY, config.KUBELET):
+            for component in self.node.components:
                 self.node.start(component)
-            self.kubectl("apply", "-f", str(MANIFESTS / "base.yaml"))
+            self.kubectl("apply", "-f", "-", stdin=config.base_objects(self.place))
             self._wait("kubelet", self._node_ready)
             _say(begin, "node ready")
             self._wait("kube-proxy", self._dns_ready)
@@ -86,7 +82,7 @@ class LocalCluster(Cluster):
 
     def status(self) -> dict[str, str]:
         """Each component and whether it runs."""
-        names = ["init", *(part.name for part in PARTS)]
+        names = ["init", *self.node.components]
         return {name: f"pid {found.pid}" if (found := self.node.process(name)) else "down" for name in names}
 
     def audit_log(self) -> Path | None:
@@ -104,7 +100,7 @@ class LocalCluster(Cluster):
     def _boot(self) -> None:
         """From nothing, or from what a killed node left, to an empty node."""
         self.node.halt()
-        foreign.refuse()
+        foreign.refuse(self.place)
         self._clean()
         self._prepare()
         self.node.boot()
@@ -118,11 +114,10 @@ class LocalCluster(Cluster):
             _place(tools.path(name), etc / "bin" / name)
         for name in tools.APPLETS:
             (etc / "bin" / name).symlink_to("kc")
-        pki.create(etc / "pki", config.SERVER_NAMES, config.IDENTITIES)
-        config.write(etc, MANIFESTS / "audit-policy.yaml")
+        config.write(etc, self.place)
         for name in ("etcd", "kubelet", "cni", "containerd"):
             (self.node.lib / name).mkdir(exist_ok=True, mode=0o700)
-        server = f"https://{config.NODE_ADDRESS}:{config.API_PORT}"
+        server = f"https://{self.place.node_address}:{config.API_PORT}"
         self.kubeconfig.touch(mode=0o600)
         self.kubeconfig.write_text(pki.kubeconfig(etc / "pki", pki.ADMIN, server, config.CONTEXT))
 
@@ -153,7 +148,7 @@ class LocalCluster(Cluster):
     def _dns_ready(self) -> bool:
         """CoreDNS answers on its Service's address from the host: pods run and kube-proxy has its rules."""
         try:
-            socket.create_connection((config.DNS_SERVICE, 53), timeout=1).close()
+            socket.create_connection((self.place.dns, 53), timeout=1).close()
         except OSError:
             return False
         available = "jsonpath={.status.availableReplicas}"

@@ -22,7 +22,6 @@ from pathlib import Path
 from tests.cluster import config
 from tests.cluster.cache import ClusterError
 
-LINK = "slidingserve0"
 CGROUPS = Path("/sys/fs/cgroup")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -91,8 +90,9 @@ class Process:
 class Node:
     """The node below one state directory: its /var/lib, and a record of every process started for it."""
 
-    def __init__(self, state: Path) -> None:
-        self.state = state
+    def __init__(self, state: Path, place: config.Place) -> None:
+        self.place = place
+        self.components = config.components(place)
         self.lib = state / "lib"
         self._records = state / "processes"
 
@@ -133,17 +133,18 @@ class Node:
         self._connect(int(pid))
         self._make_cgroups()
 
-    def start(self, component: config.Component) -> None:
+    def start(self, name: str) -> None:
         """Start a program in the node unless it runs already; its output goes to /var/log/<name> there."""
-        if self.process(component.name):
+        component = self.components[name]
+        if self.process(name):
             return
-        with (self.lib / "log" / component.name).open("w") as log:
+        with (self.lib / "log" / name).open("w") as log:
             started = subprocess.Popen(
                 self.command(*component.command), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={"PATH": _PATH, "HOME": "/root"}, start_new_session=True,
             )  # fmt: skip
         started.returncode = 0
-        self._record(component.name, started.pid)
+        self._record(name, started.pid)
 
     def command(self, *command: str) -> list[str]:
         """The command line that runs `command` in the node."""
@@ -171,7 +172,7 @@ class Node:
         for name in ("init", "unshare"):
             if process := self.process(name):
                 process.kill()
-        remove_cgroups()
+        remove_cgroups(self.place.name)
         shutil.rmtree(self._records, ignore_errors=True)
 
     def _record(self, name: str, pid: int) -> None:
@@ -180,18 +181,19 @@ class Node:
 
     def _connect(self, pid: int) -> None:
         """A veth pair to the host, and its routes to the cluster; both end with the namespace."""
-        _ip(f"link add {LINK} type veth peer name eth0 netns {pid}")
-        _ip(f"address add {config.HOST_ADDRESS}/30 dev {LINK}")
-        _ip(f"link set {LINK} up")
-        self.run(*f"ip address add {config.NODE_ADDRESS}/30 dev eth0".split())
+        link, gateway = self.place.link, self.place.node_address
+        _ip(f"link add {link} type veth peer name eth0 netns {pid}")
+        _ip(f"address add {self.place.host_address}/30 dev {link}")
+        _ip(f"link set {link} up")
+        self.run("ip", "address", "add", f"{gateway}/30", "dev", "eth0")
         self.run("ip", "link", "set", "eth0", "up")
-        for network in (config.NODE_PODS, config.SERVICES):
-            _ip(f"route add {network} via {config.NODE_ADDRESS} dev {LINK}")
+        for network in (self.place.pods, self.place.services):
+            _ip(f"route add {network} via {gateway} dev {link}")
 
     def _make_cgroups(self) -> None:
         """The kubelet's root in each hierarchy: pods stay below it, apart from what else runs on the host."""
         for hierarchy in cgroup_hierarchies():
-            own = hierarchy / config.CGROUP
+            own = hierarchy / self.place.name
             own.mkdir(exist_ok=True)
             for name in (
                 "cpuset.cpus",
@@ -213,10 +215,10 @@ def cgroup_hierarchies() -> list[Path]:
     return [Path(field[1]) for field in fields if field[2] in ("cgroup", "cgroup2")]
 
 
-def remove_cgroups() -> None:
-    """Remove our cgroups in every hierarchy; the kernel needs a moment after the last task has gone."""
+def remove_cgroups(name: str) -> None:
+    """Remove the cgroup `name` in every hierarchy; the kernel needs a moment after the last task has gone."""
     deadline = time.monotonic() + 10
-    for own in [hierarchy / config.CGROUP for hierarchy in cgroup_hierarchies()]:
+    for own in [hierarchy / name for hierarchy in cgroup_hierarchies()]:
         while own.exists():
             try:
                 for directory, _, _ in os.walk(own, topdown=False):

@@ -23,13 +23,13 @@ class Containerd:
 
     def start(self) -> None:
         """Start it and wait until it answers; containers that a killed node left in it are removed."""
-        self.node.start(config.CONTAINERD_DAEMON)
+        self.node.start("containerd")
         self._wait(lambda: bool(self._ctr("version", check=False)))
         if self.node.process("kubelet") is None and self._ctr("containers", "ls", "-q").split():
             self.remove_containers()
             if process := self.node.process("containerd"):  # it has read them into memory
                 process.kill()
-            self.node.start(config.CONTAINERD_DAEMON)
+            self.node.start("containerd")
             self._wait(lambda: bool(self._ctr("version", check=False)))
 
     def remove_containers(self) -> None:
