@@ -28,7 +28,7 @@ CASES: dict[str, Values] = {
         "monitoring": {"podMonitor": {"enabled": True, "interval": "15s", "scrapeTimeout": "5s"}},
         "grafana": {"dashboards": {"enabled": True}},
         "operator": {
-            "extraEnv": [{"name": "SLOSERVE_LOG_LEVEL", "value": "DEBUG"}],
+            "extraEnv": [{"name": "SLOSERVE_WORKERS", "value": "8"}],
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "tolerations": [{"operator": "Exists"}],
             "priorityClassName": "system-cluster-critical",

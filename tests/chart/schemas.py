@@ -58,15 +58,15 @@ def _strict(schema: Any) -> None:
             _strict(inner)
     if not isinstance(schema, dict):
         return
-    if isinstance(
-        reference := schema.get("$ref"), str
-    ):  # a property may be *named* $ref: then it is a mapping
-        schema["$ref"] = reference.replace("#/definitions/", f"{DEFINITIONS}#/definitions/")
+    if "$ref" in schema:
+        schema["$ref"] = schema["$ref"].replace("#/definitions/", f"{DEFINITIONS}#/definitions/")
     if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
         for key in ("type", "format", "anyOf"):
             schema.pop(key, None)
         schema |= INT_OR_STRING
-    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
         schema.setdefault("additionalProperties", False)
-    for inner in schema.values():
-        _strict(inner)
+    for key, inner in schema.items():
+        # The map of properties is no schema itself: a property may be *named* $ref, format or properties.
+        for part in inner.values() if key == "properties" else [inner]:
+            _strict(part)
