@@ -64,7 +64,10 @@ def _rows(node: dict[str, Any], path: str, required: bool, change: str) -> Itera
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+    return (
+        "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+        + "\n"
+    )
 
 
 def _rules(node: dict[str, Any], path: str) -> Iterator[str]:

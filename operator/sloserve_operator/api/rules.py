@@ -18,7 +18,9 @@ CHANGE_TEXT = {
 }
 
 
-def cel(rule: str, message: str, *, field_path: str | None = None, reason: str = "FieldValueInvalid") -> dict[str, str]:
+def cel(
+    rule: str, message: str, *, field_path: str | None = None, reason: str = "FieldValueInvalid"
+) -> dict[str, str]:
     """One entry of x-kubernetes-validations; `field_path` is relative to the value it stands on."""
     entry = {"rule": rule, "message": message, "reason": reason}
     if field_path:

@@ -17,7 +17,7 @@ KEPT = (
 )  # fmt: skip
 
 
-class NotStructural(TypeError):
+class NotStructuralError(TypeError):
     """A model uses something that a CRD cannot express; the text names the field and what to use instead."""
 
 
@@ -25,13 +25,15 @@ def structural(model: type[BaseModel]) -> dict[str, Any]:
     """Structural schema of `model`, fields by alias.
 
     Raises:
-        NotStructural: for a type without a structural form.
+        NotStructuralError: for a type without a structural form.
     """
     root = model.model_json_schema(by_alias=True)
     return _convert(root, root.get("$defs", {}), model.__name__, ())
 
 
-def _convert(node: dict[str, Any], defs: dict[str, Any], path: str, parents: tuple[str, ...]) -> dict[str, Any]:
+def _convert(
+    node: dict[str, Any], defs: dict[str, Any], path: str, parents: tuple[str, ...]
+) -> dict[str, Any]:
     node, parents = _inline(node, defs, path, parents)
     if "anyOf" in node:
         node = _union(node, path)
@@ -40,9 +42,11 @@ def _convert(node: dict[str, Any], defs: dict[str, Any], path: str, parents: tup
         return _int_or_string(node)
     for word in ("oneOf", "allOf", "prefixItems", "not"):
         if word in node:
-            raise NotStructural(f"{path}: {word} has no structural form; use optional siblings and a CEL rule")
+            raise NotStructuralError(
+                f"{path}: {word} has no structural form; use optional siblings and a CEL rule"
+            )
     if "type" not in node:
-        raise NotStructural(f"{path}: no type; give the field one")
+        raise NotStructuralError(f"{path}: no type; give the field one")
     out = {key: node[key] for key in KEPT if key in node}
     if CHANGE in node:
         out["description"] = f"{node['description']} {CHANGE_TEXT[node[CHANGE]]}"
@@ -67,7 +71,7 @@ def _inline(
         return node, parents
     name = node["$ref"].rsplit("/", 1)[-1]
     if name in parents:
-        raise NotStructural(f"{path}: {name} contains itself; a structural schema is a finite tree")
+        raise NotStructuralError(f"{path}: {name} contains itself; a structural schema is a finite tree")
     beside = {key: value for key, value in node.items() if key != "$ref"}
     merged = {**defs[name], **beside}
     rules = [*defs[name].get(VALIDATIONS, []), *beside.get(VALIDATIONS, [])]
@@ -86,7 +90,7 @@ def _union(node: dict[str, Any], path: str) -> dict[str, Any]:
         return {**options[0], **rest}
     if [option.get("type") for option in options] == ["integer", "string"]:
         return {**rest, "anyOf": options}
-    raise NotStructural(f"{path}: a union has no structural form; use optional siblings and a CEL rule")
+    raise NotStructuralError(f"{path}: a union has no structural form; use optional siblings and a CEL rule")
 
 
 def _int_or_string(node: dict[str, Any]) -> dict[str, Any]:
@@ -94,20 +98,28 @@ def _int_or_string(node: dict[str, Any]) -> dict[str, Any]:
     return {**out, "x-kubernetes-int-or-string": True}
 
 
-def _object(node: dict[str, Any], defs: dict[str, Any], path: str, parents: tuple[str, ...]) -> dict[str, Any]:
+def _object(
+    node: dict[str, Any], defs: dict[str, Any], path: str, parents: tuple[str, ...]
+) -> dict[str, Any]:
     values = node.get("additionalProperties")
     if "properties" not in node:
         if not isinstance(values, dict):
-            raise NotStructural(f"{path}: a free-form object; give it fields or typed values")
+            raise NotStructuralError(f"{path}: a free-form object; give it fields or typed values")
         return {"additionalProperties": _convert(values, defs, f"{path}.*", parents)}
     out: dict[str, Any] = {"properties": {}}
-    required = [name for name in node.get("required", []) if not node["properties"][name].get(REQUIRED_BY_RULE)]
+    required = [
+        name for name in node.get("required", []) if not node["properties"][name].get(REQUIRED_BY_RULE)
+    ]
     if required:
         out["required"] = required
     for name, child in node["properties"].items():
         converted = _convert(child, defs, f"{path}.{name}", parents)
         # A part with defaults inside gets {} itself, so that they hold when the user leaves it out.
-        if converted.get("type") == "object" and name not in node.get("required", []) and "anyOf" not in child:
+        if (
+            converted.get("type") == "object"
+            and name not in node.get("required", [])
+            and "anyOf" not in child
+        ):
             converted.setdefault("default", {})
         out["properties"][name] = converted
     return out

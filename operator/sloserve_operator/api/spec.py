@@ -62,7 +62,8 @@ class ModelSource(Model):
         default=None, description="Branch, tag or commit of an hf:// model.", min_length=1, max_length=128
     )
     token_secret_ref: SecretKey | None = Field(
-        default=None, description="Secret with the hub's token for gated models; reaches the engine as HF_TOKEN."
+        default=None,
+        description="Secret with the hub's token for gated models; reaches the engine as HF_TOKEN.",
     )
 
 
@@ -80,14 +81,18 @@ class Resources(Model):
         default=None, description="What the scheduler reserves.", json_schema_extra={"maxProperties": 16}
     )
     limits: dict[str, Quantity] | None = Field(
-        default=None, description="What the container may use at most.", json_schema_extra={"maxProperties": 16}
+        default=None,
+        description="What the container may use at most.",
+        json_schema_extra={"maxProperties": 16},
     )
 
 
 class Toleration(Model):
     """A taint that the pods accept (Kubernetes' own Toleration)."""
 
-    key: str | None = Field(default=None, description="Taint key; empty matches all with operator Exists.", max_length=253)
+    key: str | None = Field(
+        default=None, description="Taint key; empty matches all with operator Exists.", max_length=253
+    )
     operator: Literal["Exists", "Equal"] | None = Field(default=None, description="Equal unless given.")
     value: str | None = Field(default=None, description="Taint value for Equal.", max_length=63)
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
@@ -112,14 +117,20 @@ class Engine(Model):
     )
 
     image: str | None = Field(
-        default=None, description="Engine image; by default the one the operator was installed with.", min_length=1, max_length=512
+        default=None,
+        description="Engine image; by default the one the operator was installed with.",
+        min_length=1,
+        max_length=512,
     )
     tensor_parallel_size: int = Field(
         default=1,
         description="Accelerators that one engine spans.",
         le=64,
         json_schema_extra=extra(
-            cel("self >= 1", "engine.tensorParallelSize must be at least 1: it is the number of accelerators of one engine")
+            cel(
+                "self >= 1",
+                "engine.tensorParallelSize must be at least 1: it is the number of accelerators of one engine",
+            )
         ),
     )
     accelerator: str = Field(
@@ -134,7 +145,10 @@ class Engine(Model):
         ),
     )
     max_model_length: int | None = Field(
-        default=None, description="Longest prompt plus answer in tokens; by default the model's own.", ge=1, le=100_000_000
+        default=None,
+        description="Longest prompt plus answer in tokens; by default the model's own.",
+        ge=1,
+        le=100_000_000,
     )
     extra_args: list[Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=list,
@@ -157,7 +171,8 @@ class Engine(Model):
     )
     resources: Resources | None = Field(default=None, description="CPU and memory of the engine container.")
     shared_memory_size: Quantity = Field(
-        default="2Gi", description="Size of /dev/shm, mounted when tensorParallelSize is above 1; counts as memory."
+        default="2Gi",
+        description="Size of /dev/shm, mounted when tensorParallelSize is above 1; counts as memory.",
     )
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(
         default=None, description="Labels a node must bear.", json_schema_extra={"maxProperties": 32}
@@ -169,7 +184,10 @@ class Engine(Model):
         json_schema_extra=extra(x_kubernetes_list_type="atomic"),
     )
     startup_timeout_seconds: int = Field(
-        default=1800, description="Time for download, load, compilation and calibration before a start is given up.", ge=30, le=86_400
+        default=1800,
+        description="Time for download, load, compilation and calibration before a start is given up.",
+        ge=30,
+        le=86_400,
     )
     drain_timeout_seconds: int = Field(
         default=60, description="Time for running requests to end before an engine is stopped.", ge=0, le=3600
@@ -189,18 +207,29 @@ class TTFT(Model):
         )
     )
 
-    milliseconds: float | None = Field(default=None, description="Fixed limit in milliseconds.", gt=0, le=86_400_000)
+    milliseconds: float | None = Field(
+        default=None, description="Fixed limit in milliseconds.", gt=0, le=86_400_000
+    )
     slowdown: float | None = Field(
-        default=None, description="Limit as a multiple of the time the prompt would take alone on this engine.", gt=0, le=100_000
+        default=None,
+        description="Limit as a multiple of the time the prompt would take alone on this engine.",
+        gt=0,
+        le=100_000,
     )
 
 
 class SLOClass(Model):
     """A class of requests and its promise; clients choose it with the header x-slo-class."""
 
-    name: str = Field(description="Name of the class, also the metrics' label slo_class.", pattern=NAME_PATTERN, max_length=63)
+    name: str = Field(
+        description="Name of the class, also the metrics' label slo_class.",
+        pattern=NAME_PATTERN,
+        max_length=63,
+    )
     ttft: TTFT = Field(description="Promise for the first token.")
-    tbt_milliseconds: float = Field(description="Promise for the time between tokens in milliseconds.", gt=0, le=3_600_000)
+    tbt_milliseconds: float = Field(
+        description="Promise for the time between tokens in milliseconds.", gt=0, le=3_600_000
+    )
     objective_percent: float = Field(
         default=99, description="Share of requests that must keep the promise, in percent.", gt=0, lt=100
     )
@@ -211,7 +240,10 @@ class Predictor(Model):
     """The batch latency predictor."""
 
     refresh_seconds: float = Field(
-        default=30, description="Time between two fits from the engine's own batches, in seconds.", ge=1, le=86_400
+        default=30,
+        description="Time between two fits from the engine's own batches, in seconds.",
+        ge=1,
+        le=86_400,
     )
 
 
@@ -229,7 +261,10 @@ class Chunk(Model):
 
     min_tokens: int = Field(default=16, description="Least prefill tokens of a batch.", ge=1, le=1_000_000)
     max_tokens: int | None = Field(
-        default=None, description="Most prefill tokens of a batch; by default the engine's own batch limit.", ge=1, le=1_000_000
+        default=None,
+        description="Most prefill tokens of a batch; by default the engine's own batch limit.",
+        ge=1,
+        le=1_000_000,
     )
 
 
@@ -240,7 +275,10 @@ class Scheduler(Model):
         default="slidingserve_paper", description="Scheduling policy; fcfs leaves the order to vLLM."
     )
     alpha: float | None = Field(
-        default=None, description="Urgency above which a request is served first; by default the policy's own.", gt=0, le=10
+        default=None,
+        description="Urgency above which a request is served first; by default the policy's own.",
+        gt=0,
+        le=10,
     )
     predictor: Predictor = Field(default_factory=Predictor, description="Settings of the latency predictor.")
     chunk: Chunk = Field(default_factory=Chunk, description="Bounds of a batch's prefill tokens.")
@@ -272,7 +310,10 @@ class SLOServeSpec(Model):
         default_factory=Engine, description="How one engine runs.", json_schema_extra={CHANGE: "restart"}
     )
     replicas: int = Field(
-        default=1, description="Number of engines; also set by `kubectl scale` and autoscalers.", ge=0, le=1000,
+        default=1,
+        description="Number of engines; also set by `kubectl scale` and autoscalers.",
+        ge=0,
+        le=1000,
         json_schema_extra={CHANGE: "scale"},
     )
     slo_classes: list[SLOClass] = Field(
@@ -284,10 +325,13 @@ class SLOServeSpec(Model):
         ),
     )
     default_class: str | None = Field(
-        default=None, description="Class of requests that name none; by default the first of sloClasses.", max_length=63,
+        default=None,
+        description="Class of requests that name none; by default the first of sloClasses.",
+        max_length=63,
         json_schema_extra={CHANGE: "hot"},
     )
     scheduler: Scheduler = Field(
-        default_factory=Scheduler, description="Settings of the scheduler inside the engines.",
+        default_factory=Scheduler,
+        description="Settings of the scheduler inside the engines.",
         json_schema_extra={CHANGE: "hot"},
     )

@@ -11,13 +11,19 @@ from .spec import Model
 class Condition(Model):
     """One observation about the resource, in Kubernetes' common form."""
 
-    type: str = Field(description="SpecValid, Progressing, ConfigApplied or Ready.", min_length=1, max_length=316)
+    type: str = Field(
+        description="SpecValid, Progressing, ConfigApplied or Ready.", min_length=1, max_length=316
+    )
     status: Literal["True", "False", "Unknown"] = Field(description="True, False or Unknown.")
     observed_generation: int = Field(description="Generation of the resource it speaks of.", ge=0)
     last_transition_time: str = Field(
         description="When the status last flipped.", json_schema_extra={"format": "date-time"}
     )
-    reason: str = Field(description="One word for machines.", pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=1024)
+    reason: str = Field(
+        description="One word for machines.",
+        pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+        max_length=1024,
+    )
     message: str = Field(description="A sentence for people.", max_length=32768)
 
 
@@ -43,12 +49,18 @@ class ConfigStatus(Model):
 class SLOServeStatus(Model):
     """What the operator observed."""
 
-    observed_generation: int | None = Field(default=None, description="Generation that this status speaks of.")
+    observed_generation: int | None = Field(
+        default=None, description="Generation that this status speaks of."
+    )
     replicas: int = Field(default=0, description="Engine pods that exist.")
     ready_replicas: int = Field(default=0, description="Engine pods that are Ready.")
-    selector: str | None = Field(default=None, description="Label selector of the engine pods, for autoscalers.")
+    selector: str | None = Field(
+        default=None, description="Label selector of the engine pods, for autoscalers."
+    )
     endpoint: str | None = Field(default=None, description="OpenAI base URL inside the cluster.")
-    attainment: str | None = Field(default=None, description="Share of requests that kept the promise, by class.")
+    attainment: str | None = Field(
+        default=None, description="Share of requests that kept the promise, by class."
+    )
     config: ConfigStatus | None = Field(default=None, description="The live settings last written.")
     pods: list[PodStatus] | None = Field(
         default=None,

@@ -27,7 +27,7 @@ def drift(desired: Any, live: Any, path: str = "") -> str | None:
         return None
     if isinstance(desired, Sequence) and not isinstance(desired, str):
         return _list(desired, live, path)
-    if desired == live or (live is None and desired in ("", False)):
+    if desired == live or (live is None and desired == ""):
         return None
     if any(f".{word}" in path for word in QUANTITIES) and quantity(desired) == quantity(live) is not None:
         return None
@@ -37,7 +37,9 @@ def drift(desired: Any, live: Any, path: str = "") -> str | None:
 def _list(desired: Sequence[Any], live: Any, path: str) -> str | None:
     if not isinstance(live, Sequence) or isinstance(live, str):
         return path if desired else None
-    key = next((k for k in MERGE_KEYS if desired and isinstance(desired[0], Mapping) and k in desired[0]), None)
+    key = next(
+        (k for k in MERGE_KEYS if desired and isinstance(desired[0], Mapping) and k in desired[0]), None
+    )
     if key is None:
         if len(desired) != len(live):
             return path

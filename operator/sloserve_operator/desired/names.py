@@ -74,5 +74,8 @@ def child(resource: SLOServe, api_version: str, kind: str, name: str, **body: An
         **body,
     }
     annotations = obj.pop("annotations", {})
-    obj["metadata"]["annotations"] = {**annotations, APPLIED_HASH: digest({**obj, "annotations": annotations})}
+    obj["metadata"]["annotations"] = {
+        **annotations,
+        APPLIED_HASH: digest({**obj, "annotations": annotations}),
+    }
     return obj

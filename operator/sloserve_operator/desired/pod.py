@@ -133,7 +133,12 @@ def probes(engine: Engine) -> Object:
             "timeoutSeconds": 5,
             "failureThreshold": -(-engine.startup_timeout_seconds // PROBE_SECONDS),
         },
-        "readinessProbe": {**ready, "periodSeconds": PROBE_SECONDS, "timeoutSeconds": 5, "failureThreshold": 2},
+        "readinessProbe": {
+            **ready,
+            "periodSeconds": PROBE_SECONDS,
+            "timeoutSeconds": 5,
+            "failureThreshold": 2,
+        },
         "livenessProbe": {
             "httpGet": {"path": "/health", "port": "http"},
             "periodSeconds": 10,

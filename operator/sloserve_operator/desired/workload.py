@@ -26,9 +26,7 @@ class Context:
 def build(resource: SLOServe, context: Context) -> list[Object]:
     """ServiceAccount, ConfigMap, Service, Deployment: each before what needs it."""
     return [
-        child(
-            resource, "v1", "ServiceAccount", resource.name, automountServiceAccountToken=False
-        ),
+        child(resource, "v1", "ServiceAccount", resource.name, automountServiceAccountToken=False),
         config_map(resource, context),
         service(resource),
         deployment(resource, context),

@@ -1,0 +1,59 @@
+"""What an engine says of itself at GET /slidingserve/v1/state: the operator's half of that contract.
+
+Read by `engine_metrics`, judged by `status` and `nudge`. Keys that we do not know are ignored, missing ones have a
+default, so that engines a version apart are still understood.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+class Label(_Part):
+    """Live settings by name: the operator's own words come back."""
+
+    revision: str = ""
+    generation: int = 0
+
+
+class Rejected(Label):
+    """Live settings that the engine refused, and why."""
+
+    message: str = ""
+
+
+class Fallback(_Part):
+    """Why the engine runs the stock scheduler."""
+
+    reason: str = ""
+
+
+class ClassCount(_Part):
+    """Requests of a class since the engine started."""
+
+    requests: int = 0
+    good: int = 0
+    violations: dict[str, int] = Field(default_factory=dict)
+
+
+class EngineState(_Part):
+    """State of one pod; `applied` is the lowest over its processes."""
+
+    version: str = ""
+    applied: Label = Field(default_factory=Label)
+    rejected: Rejected | None = None
+    fallback: Fallback | None = None
+    policy: str | None = None
+    alpha: float | None = None
+    unknown_keys: list[str] = Field(default_factory=list)
+    classes: dict[str, ClassCount] = Field(default_factory=dict)
+
+    @field_validator("applied", mode="before")
+    @classmethod
+    def _nothing_applied_yet(cls, value: Any) -> Any:
+        return {} if value is None else value

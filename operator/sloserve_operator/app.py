@@ -1,0 +1,207 @@
+"""The process: settings, ports, workers, kopf, and an exit status that means something. `sloserve-operator`.
+
+Ends 0 only after SIGTERM or SIGINT. If kopf's tasks end for any other reason, or the CRD does not appear, the
+process ends non-zero and the kubelet starts it anew.
+"""
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+from contextlib import AsyncExitStack
+
+import kopf
+import structlog
+from pydantic_settings import CliApp
+
+from . import __version__
+from .api import GROUP, KIND, PLURAL
+from .cache import Cache
+from .engine_metrics import EngineClient
+from .handlers import register
+from .handlers import settings as kopf_settings
+from .health import Health, serve
+from .kube import Kube, KubeError
+from .queue import KeyedQueue
+from .reconcile import Images, Reconciler
+from .resync import Resync
+from .settings import Settings
+from .telemetry import Telemetry, configure_logging
+
+STOP_SECONDS = 10.0
+CRD_POLL_SECONDS = 2.0
+log = structlog.stdlib.get_logger("sloserve.app")
+
+
+class StartError(RuntimeError):
+    """The operator cannot start; the text says what to do."""
+
+
+async def wait_for_crd(kube: Kube, seconds: float) -> None:
+    """Return once the server knows our kind.
+
+    Raises:
+        StartError: after `seconds`.
+    """
+    deadline = time.monotonic() + seconds
+    text = (
+        f"the CRD {PLURAL}.{GROUP} is not installed: install the chart with crds.enabled=true or apply crds/"
+    )
+    while not await kube.served(KIND):
+        if time.monotonic() > deadline:
+            raise StartError(text)
+        log.warning("waiting for the CRD", remedy=text)
+        await asyncio.sleep(CRD_POLL_SECONDS)
+
+
+async def work(queue: KeyedQueue, reconciler: Reconciler, telemetry: Telemetry) -> None:
+    """One worker: take a key, reconcile it, say how it went; for ever."""
+    while True:
+        key = await queue.get()
+        telemetry.queue_depth.set(len(queue))
+        started = time.monotonic()
+        try:
+            again = await reconciler.reconcile(key)
+        except KubeError as error:
+            pause = queue.failed(key)
+            telemetry.reconciles.labels("retry").inc()
+            log.warning(
+                "reconcile failed",
+                namespace=key[0],
+                sloserve=key[1],
+                error=str(error),
+                again_in=round(pause, 1),
+            )
+        except Exception:
+            pause = queue.failed(key)
+            telemetry.reconciles.labels("error").inc()
+            log.exception("reconcile broke", namespace=key[0], sloserve=key[1], again_in=round(pause, 1))
+        else:
+            queue.done(key, again)
+            telemetry.reconciles.labels("ok").inc()
+        finally:
+            telemetry.seconds.observe(time.monotonic() - started)
+
+
+async def keep_checking(resync: Resync, queue: KeyedQueue, telemetry: Telemetry, seconds: float) -> None:
+    """LIST every `seconds`; a failure is logged and shows in /livez if it lasts."""
+    while True:
+        await asyncio.sleep(seconds)
+        telemetry.queue_oldest.set(queue.oldest_seconds())
+        try:
+            await resync.check()
+        except KubeError as error:
+            log.warning("LIST failed", error=str(error))
+
+
+async def drain(queue: KeyedQueue) -> None:
+    """Let reconciles in work come to their end."""
+    try:
+        async with asyncio.timeout(STOP_SECONDS):
+            while not queue.idle():
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        log.warning("stopping with a reconcile in work; the next start takes it up")
+
+
+async def run(settings: Settings) -> int:
+    """Run until told to stop. Returns: the exit status."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as stack:
+        telemetry, cache, queue = Telemetry(), Cache(), KeyedQueue()
+        kube, engines = Kube(settings.call_timeout_seconds), EngineClient(settings.engine_timeout_seconds)
+        stack.push_async_callback(kube.close)
+        stack.push_async_callback(engines.close)
+        resync = Resync(kube, cache, queue, telemetry, settings.watched())
+        health = Health(queue, resync, settings.resync_seconds)
+        for runner in await serve(health, telemetry, settings.health_port, settings.metrics_port):
+            stack.push_async_callback(runner.cleanup)
+        log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
+        images = Images(settings.engine_image, settings.engine_image_cpu)
+        reconciler = Reconciler(
+            kube,
+            cache,
+            engines,
+            telemetry,
+            images,
+            poll_seconds=settings.poll_seconds,
+            instance=socket.gethostname(),
+        )
+        watching = asyncio.create_task(
+            _start_and_watch(settings, kube, cache, queue, telemetry, resync, stop)
+        )
+        background = [
+            asyncio.create_task(work(queue, reconciler, telemetry)) for _ in range(settings.workers)
+        ]
+        background.append(
+            asyncio.create_task(keep_checking(resync, queue, telemetry, settings.resync_seconds))
+        )
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait([watching, stopping, *background], return_when=asyncio.FIRST_COMPLETED)
+        told = stop.is_set()
+        if told:
+            log.info("stopping")
+        await drain(queue)
+        for task in (*background, stopping):
+            task.cancel()
+        stop.set()
+        results = await asyncio.gather(watching, *background, return_exceptions=True)
+        faults = [result for result in results if isinstance(result, Exception)]
+        for fault in faults:
+            log.error(
+                "ended",
+                error=str(fault) or repr(fault),
+                exc_info=None if isinstance(fault, StartError) else fault,
+            )
+        return 0 if told and not faults else 1
+
+
+async def _start_and_watch(
+    settings: Settings,
+    kube: Kube,
+    cache: Cache,
+    queue: KeyedQueue,
+    telemetry: Telemetry,
+    resync: Resync,
+    stop: asyncio.Event,
+) -> None:
+    """Connect, wait for the CRD, fill the cache, then watch until `stop`; returning early is a fault."""
+    try:
+        await kube.connect(settings.kubeconfig)
+        await wait_for_crd(kube, settings.crd_timeout_seconds)
+        await resync.prime()
+    except KubeError as error:
+        raise StartError(str(error)) from error
+    log.info("watching", resources=len(cache.keys()))
+    registry = kopf.OperatorRegistry()
+    register(registry, cache, queue, telemetry, settings.kubeconfig)
+
+    @kopf.on.startup(registry=registry)
+    def take_signals_back(**_: object) -> None:
+        # kopf installs its own handlers, which would end the watches before the work in hand.
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+
+    namespaces = settings.watched()
+    await kopf.operator(
+        registry=registry, settings=kopf_settings(), standalone=True, clusterwide=not namespaces,
+        namespaces=namespaces, stop_flag=stop,
+    )  # fmt: skip
+    if not stop.is_set():
+        raise StartError("the watches ended by themselves; starting anew")
+
+
+def main() -> None:
+    """Entry point of `sloserve-operator`."""
+    settings = CliApp.run(Settings)
+    configure_logging(settings.log_format, settings.log_level)
+    sys.exit(asyncio.run(run(settings)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""Brings one child to what is desired: create, look, apply. Called by `reconcile` for each child in order.
+
+Writes nothing when the live object holds all that we ask for, and never touches an object that is not ours.
+"""
+
+from dataclasses import dataclass, field
+
+import structlog
+
+from .api.conditions import Reason
+from .api.resource import Object, SLOServe, controller_of
+from .cache import Cache, Key
+from .desired.drift import drift
+from .desired.names import APPLIED_HASH
+from .kube import Kube, KubeError
+from .status import Problem
+from .telemetry import Telemetry
+
+log = structlog.stdlib.get_logger("sloserve.children")
+
+
+class Again(Exception):  # noqa: N818 - not an error: the pass starts over with what is known now
+    """What we knew was stale; look again at once."""
+
+
+@dataclass
+class Children:
+    """Writer of children. `refused` remembers by (uid of the resource, kind) what the API server will not take."""
+
+    kube: Kube
+    cache: Cache
+    telemetry: Telemetry
+    refused: dict[tuple[str, str], tuple[str, Problem]] = field(default_factory=dict)
+
+    async def ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
+        """Bring one child about.
+
+        Returns: what stands in the way, or None.
+
+        Raises:
+            Again: if the cache was stale.
+            KubeError: for what may pass with time.
+        """
+        memory = (resource.uid, desired["kind"])
+        stamp = desired["metadata"]["annotations"][APPLIED_HASH]
+        known = self.refused.get(memory)
+        if known and known[0] == stamp:
+            return known[1]
+        try:
+            problem = await self._ensure(resource, desired)
+        except KubeError as error:
+            if error.status == 403:
+                return Problem(Reason.FORBIDDEN, str(error))
+            if not error.refused:
+                raise
+            problem = Problem(Reason.CHILD_REFUSED, str(error))
+            self.refused[memory] = (stamp, problem)
+            return problem
+        self.refused.pop(memory, None)
+        return problem
+
+    async def _ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
+        kind, key = desired["kind"], _key(desired)
+        live = self.cache.get(kind, key)
+        if live is None:
+            return await self._create(resource, desired)
+        if problem := _foreign(resource, live):
+            return problem
+        if live["metadata"].get("deletionTimestamp"):
+            return None  # it is made anew when it is gone
+        if live["metadata"]["createdOnly"]:
+            await self._own(kind, key)
+        if field_path := drift(_comparable(desired), live):
+            await self._apply(resource, desired, live, field_path)
+        return None
+
+    async def _create(self, resource: SLOServe, desired: Object) -> Problem | None:
+        kind, key = desired["kind"], _key(desired)
+        try:
+            live = await self.kube.create(desired)
+        except KubeError as error:
+            self.telemetry.write(kind, "create", str(error.status))
+            if error.status != 409:
+                raise
+            live = await self.kube.get(kind, *key) or {}
+            if live and (problem := _foreign(resource, live)):
+                return problem
+            if live:
+                self.cache.put(kind, live)
+            raise Again from None
+        self.telemetry.write(kind, "create")
+        log.info("created", kind=kind, child=key[1])
+        self.cache.put(kind, await self.kube.own(live))
+        self.telemetry.write(kind, "own")
+        return None
+
+    async def _own(self, kind: str, key: Key) -> None:
+        """Finish a creation that was cut short between POST and the patch of managedFields."""
+        if live := await self.kube.get(kind, *key):
+            self.cache.put(kind, await self.kube.own(live))
+            self.telemetry.write(kind, "own")
+
+    async def _apply(self, resource: SLOServe, desired: Object, live: Object, field_path: str) -> None:
+        kind = desired["kind"]
+        try:
+            answer = await self.kube.apply(desired, live["metadata"]["uid"])
+        except KubeError as error:
+            self.telemetry.write(kind, "apply", str(error.status))
+            if error.status in (404, 409, 422) and await self._replaced(live):
+                raise Again from None
+            raise
+        self.telemetry.write(kind, "apply")
+        log.info("applied", kind=kind, child=desired["metadata"]["name"], because=field_path)
+        self.cache.put(kind, answer)
+
+    async def _replaced(self, live: Object) -> bool:
+        """Whether the object that we meant is gone; the cache then says so too."""
+        kind, key = live["kind"], _key(live)
+        now = await self.kube.get(kind, *key)
+        if now and now["metadata"]["uid"] == live["metadata"]["uid"]:
+            return False
+        self.cache.drop(kind, live)
+        if now:
+            self.cache.put(kind, now)
+        return True
+
+    async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> None:
+        """Delete children of ours that are no longer desired."""
+        wanted = {(obj["kind"], _key(obj)) for obj in desired}
+        for kind in kinds:
+            for obj in self.cache.owned(kind, resource.key):
+                ours = (controller_of(obj) or {}).get("uid") == resource.uid
+                if ours and (kind, _key(obj)) not in wanted and not obj["metadata"].get("deletionTimestamp"):
+                    await self.kube.delete(obj)
+                    self.telemetry.write(kind, "delete")
+                    log.info("deleted", kind=kind, child=obj["metadata"]["name"])
+
+    def forget(self, uid: str) -> None:
+        """The resource is gone."""
+        for memory in [m for m in self.refused if m[0] == uid]:
+            del self.refused[memory]
+
+
+def _key(obj: Object) -> Key:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def _comparable(desired: Object) -> Object:
+    """Without what only the path of the request says."""
+    return {key: value for key, value in desired.items() if key not in ("apiVersion", "kind")}
+
+
+def _foreign(resource: SLOServe, live: Object) -> Problem | None:
+    """A problem if the live object is controlled by somebody else or by nobody."""
+    owner = controller_of(live) or {}
+    if owner.get("uid") == resource.uid:
+        return None
+    kind, name = live["kind"], live["metadata"]["name"]
+    if owner.get("kind") == "SLOServe" and owner.get("name") == resource.name:
+        text = f"{kind} {name} belongs to a deleted SLOServe of the same name and is about to be removed"
+        return Problem(Reason.WAITING_FOR_CLEANUP, text)
+    whose = f"is controlled by {owner['kind']} {owner['name']}" if owner else "was not made by this resource"
+    text = f"{kind} {name} exists and {whose}; it is left untouched: delete or rename it, or rename this SLOServe"
+    return Problem(Reason.NAME_COLLISION, text)

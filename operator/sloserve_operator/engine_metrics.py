@@ -1,0 +1,51 @@
+"""Reads what engines say of themselves. Called by `observe`; the pods' own port, no key, one short deadline each."""
+
+import asyncio
+import json
+from typing import Protocol
+
+import aiohttp
+from pydantic import ValidationError
+
+from .api.engine import EngineState
+from .desired.pod import PORT
+
+MOST_BYTES = 1 << 20
+
+
+class EngineReader(Protocol):
+    """What `observe` needs; tests put their own in its place."""
+
+    async def read(self, address: str) -> EngineState | str:
+        """State of the engine at a pod IP, or why there is none."""
+
+
+class EngineClient:
+    """Reader over HTTP."""
+
+    def __init__(self, timeout: float) -> None:
+        # No proxies from the environment: pod IPs are inside the cluster.
+        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout), trust_env=False)
+        self._slots = asyncio.Semaphore(32)
+        self._timeout = timeout
+
+    async def close(self) -> None:
+        """End the connections."""
+        await self._session.close()
+
+    async def read(self, address: str) -> EngineState | str:
+        """State of the engine at a pod IP, or why there is none, in words."""
+        host = f"[{address}]" if ":" in address else address
+        url = f"http://{host}:{PORT}/slidingserve/v1/state"
+        try:
+            async with self._slots, self._session.get(url, allow_redirects=False) as response:
+                body = await response.content.read(MOST_BYTES)
+                if response.status != 200:
+                    return f"answered {response.status} to GET /slidingserve/v1/state"
+                return EngineState.model_validate(json.loads(body))
+        except TimeoutError:
+            return f"did not answer within {self._timeout:g} s"
+        except (aiohttp.ClientError, OSError) as error:
+            return f"cannot be reached ({type(error).__name__})"
+        except (ValidationError, ValueError):
+            return "answered with a state that this operator does not understand"

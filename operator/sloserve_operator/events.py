@@ -1,0 +1,73 @@
+"""Which Kubernetes events to post when a condition changes. Pure; called by `reconcile`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .api import API_VERSION, GROUP, KIND
+from .api.conditions import Reason
+from .desired.names import MANAGER
+
+NOTE_LENGTH = 1024
+# Conditions whose False is worth a warning only for these reasons; the rest are steps on the way.
+WARNINGS = {
+    Reason.INVALID_SPEC, Reason.CHILD_REFUSED, Reason.NAME_COLLISION, Reason.UNSCHEDULABLE, Reason.IMAGE_PULL,
+    Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP, Reason.REPLICA_FAILURE, Reason.FORBIDDEN, Reason.DEADLINE_EXCEEDED,
+    Reason.CONFIG_REJECTED, Reason.POD_UNREACHABLE, Reason.FALLBACK,
+}  # fmt: skip
+NEWS = {Reason.ALL_REPLICAS_READY, Reason.SCALED_TO_ZERO, Reason.APPLIED}
+
+
+def transitions(
+    obj: Mapping[str, Any],
+    old: list[Mapping[str, Any]],
+    new: list[Mapping[str, Any]],
+    now: str,
+    instance: str,
+) -> Iterator[dict[str, Any]]:
+    """An event for every condition that turned to a reason worth telling. `now` is RFC 3339 in UTC, microseconds."""
+    before = {
+        c["type"]: (c["status"], c["reason"], c["message"] if c["type"] == "ConfigApplied" else "")
+        for c in old
+    }
+    told = set()
+    for condition in new:
+        kind, reason = condition["type"], condition["reason"]
+        state = (condition["status"], reason, condition["message"] if kind == "ConfigApplied" else "")
+        if before.get(kind) == state or reason in told or reason not in WARNINGS | NEWS:
+            continue
+        told.add(reason)
+        yield event(
+            obj,
+            "Warning" if reason in WARNINGS else "Normal",
+            reason,
+            kind,
+            condition["message"],
+            now,
+            instance,
+        )
+
+
+def event(
+    obj: Mapping[str, Any], kind: str, reason: str, action: str, note: str, now: str, instance: str
+) -> dict[str, Any]:
+    """One events.k8s.io/v1 event about the resource."""
+    meta = obj["metadata"]
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{meta['name']}.", "namespace": meta["namespace"]},
+        "eventTime": now,
+        "reportingController": f"{GROUP}/{MANAGER}",
+        "reportingInstance": instance[:128],
+        "action": action,
+        "reason": reason,
+        "type": kind,
+        "note": note[:NOTE_LENGTH],
+        "regarding": {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "uid": meta["uid"],
+        },
+    }

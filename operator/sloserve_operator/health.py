@@ -1,0 +1,83 @@
+"""/livez, /readyz and /metrics. Started by `app`; the answers come from the queue and from `resync`.
+
+Alive means progress, not an open port: no work waits or runs for minutes, LISTs succeed, and what they show has
+come through the watches too. (kopf's own endpoint stays green when a watch dies.)
+"""
+
+import time
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from .queue import KeyedQueue
+from .resync import Resync
+from .telemetry import Telemetry
+
+OLDEST_WORK_SECONDS = 300.0
+
+
+class Health:
+    """Judges the process; a sentence is a fault, None is health."""
+
+    def __init__(
+        self,
+        queue: KeyedQueue,
+        resync: Resync,
+        resync_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queue = queue
+        self._resync = resync
+        self._limit = 5 * resync_seconds + 60
+        self._clock = clock
+        self._started = clock()
+
+    def alive(self) -> str | None:
+        """Why the process should be restarted, or None."""
+        oldest = self._queue.oldest_seconds()
+        if oldest > OLDEST_WORK_SECONDS:
+            return f"work waits since {oldest:.0f} s"
+        last = self._resync.last_success
+        age = self._clock() - (self._started if last is None else last)
+        if age > self._limit:
+            return f"no complete LIST since {age:.0f} s"
+        return self._resync.dead_watch
+
+    def ready(self) -> str | None:
+        """Why the process does not serve yet, or None."""
+        if self._resync.last_success is None:
+            return "the first LIST of all kinds is not complete; is the CRD installed and may the operator read it?"
+        return self.alive()
+
+
+def _verdict(judge: Callable[[], str | None]) -> Callable[[web.Request], object]:
+    async def answer(_: web.Request) -> web.Response:
+        fault = judge()
+        return web.Response(text=(fault or "ok") + "\n", status=503 if fault else 200)
+
+    return answer
+
+
+async def serve(
+    health: Health, telemetry: Telemetry, health_port: int, metrics_port: int
+) -> list[web.AppRunner]:
+    """Open both ports (0: none); the caller cleans the runners up."""
+
+    async def metrics(_: web.Request) -> web.Response:
+        return web.Response(
+            body=generate_latest(telemetry.registry), headers={"Content-Type": CONTENT_TYPE_LATEST}
+        )
+
+    probes, scraped = web.Application(), web.Application()
+    probes.router.add_get("/livez", _verdict(health.alive))  # type: ignore[arg-type]
+    probes.router.add_get("/readyz", _verdict(health.ready))  # type: ignore[arg-type]
+    scraped.router.add_get("/metrics", metrics)
+    runners = []
+    for app, port in ((probes, health_port), (scraped, metrics_port)):
+        if port:
+            runner = web.AppRunner(app, access_log=None)
+            await runner.setup()
+            await web.TCPSite(runner, None, port).start()
+            runners.append(runner)
+    return runners

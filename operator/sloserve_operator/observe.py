@@ -1,0 +1,47 @@
+"""First and middle step of a reconcile: what the cache knows and what the engines say. Called by `reconcile`."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from .api.resource import SLOServe
+from .cache import Cache
+from .desired import config
+from .desired.names import config_name
+from .engine_metrics import EngineReader
+from .view import Observed, PodView
+
+
+def children(cache: Cache, resource: SLOServe) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """The live Deployment and ConfigMap, as far as known."""
+    namespace = resource.namespace
+    return (
+        cache.get("Deployment", (namespace, resource.name)),
+        cache.get("ConfigMap", (namespace, config_name(resource.name))),
+    )
+
+
+async def observe(cache: Cache, engines: EngineReader, resource: SLOServe) -> Observed:
+    """Deployment, pods with their engines' state, and the live settings in force in the ConfigMap."""
+    deployment, config_map = children(cache, resource)
+    pods = [PodView(pod) for pod in cache.owned("Pod", resource.key)]
+    pods.sort(key=lambda pod: (str(pod.obj["metadata"].get("creationTimestamp", "")), pod.name))
+    kept = [pod for pod in pods if not pod.terminating and not pod.finished]
+    views = await asyncio.gather(*(_ask(engines, pod) for pod in kept))
+    label = config.written(config_map)
+    return Observed(
+        deployment=deployment,
+        pods=views,
+        draining=[pod for pod in pods if pod.terminating],
+        revision=label.revision if label else None,
+        generation=label.generation if label else None,
+    )
+
+
+async def _ask(engines: EngineReader, pod: PodView) -> PodView:
+    if pod.address is None:
+        return pod
+    answer = await engines.read(pod.address)
+    if isinstance(answer, str):
+        return PodView(pod.obj, unreachable=answer)
+    return PodView(pod.obj, state=answer)

@@ -1,0 +1,92 @@
+"""Keyed queue between the watches and `reconcile`: one worker per key, later adds coalesce, failures back off.
+
+Filled by `handlers`, `resync` and the workers themselves; drained by the workers that `app` starts.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+from .cache import Key
+
+FIRST_RETRY_SECONDS = 1.0
+LAST_RETRY_SECONDS = 300.0
+
+
+class KeyedQueue:
+    """Keys with the time at which each is due. A key in work is never handed out twice."""
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, jitter: Callable[[], float] = random.random
+    ) -> None:
+        self._clock = clock
+        self._jitter = jitter
+        self._due: dict[Key, float] = {}
+        self._active: dict[Key, float] = {}
+        self._failures: dict[Key, int] = {}
+        self._wake = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def add(self, key: Key, delay: float = 0.0) -> None:
+        """Ask for a look at `key` in `delay` seconds; the earlier of two requests holds."""
+        due = self._clock() + delay
+        if due < self._due.get(key, float("inf")):
+            self._due[key] = due
+            self._wake.set()
+
+    def take(self) -> Key | None:
+        """The key that is due longest and not in work, now in work; None if there is none."""
+        now = self._clock()
+        ready = [(due, key) for key, due in self._due.items() if due <= now and key not in self._active]
+        if not ready:
+            return None
+        _, key = min(ready)
+        del self._due[key]
+        self._active[key] = now
+        return key
+
+    async def get(self) -> Key:
+        """Wait for `take`."""
+        while (key := self.take()) is None:
+            self._wake.clear()
+            waiting = [due for k, due in self._due.items() if k not in self._active]
+            pause = max(0.0, min(waiting) - self._clock()) if waiting else None
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+        return key
+
+    def done(self, key: Key, again: float | None = None) -> None:
+        """The work on `key` succeeded; look again in `again` seconds, or only on the next event."""
+        self._failures.pop(key, None)
+        self._release(key)
+        if again is not None:
+            self.add(key, again)
+
+    def failed(self, key: Key) -> float:
+        """The work on `key` failed: look again after a growing pause, which is returned in seconds."""
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        pause = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** (count - 1)) * (
+            0.75 + self._jitter() / 2
+        )
+        self._release(key)
+        self.add(key, pause)
+        return pause
+
+    def _release(self, key: Key) -> None:
+        self._active.pop(key, None)
+        self._wake.set()
+
+    def idle(self) -> bool:
+        """Whether nothing is in work."""
+        return not self._active
+
+    def oldest_seconds(self) -> float:
+        """Age of the longest overdue or longest running work; 0 when all is in time."""
+        now = self._clock()
+        times = [due for due in self._due.values() if due <= now] + list(self._active.values())
+        return now - min(times) if times else 0.0

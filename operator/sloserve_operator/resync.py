@@ -1,0 +1,80 @@
+"""LISTs beside the watches: the first fills the cache, the later ones check that the watches are alive.
+
+Run by `app`. Each pass also asks for a look at every resource, which is the level-triggered safety net.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from .api import KIND
+from .cache import Cache, Key
+from .kube import Kube
+from .queue import KeyedQueue
+from .telemetry import Telemetry
+
+KINDS = (KIND, "Deployment", "Service", "ConfigMap", "ServiceAccount", "Pod")
+log = structlog.stdlib.get_logger("sloserve.resync")
+
+
+class Resync:
+    """Compares LISTs with the cache. `dead_watch` is a sentence once a watch is known to be silent."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        cache: Cache,
+        queue: KeyedQueue,
+        telemetry: Telemetry,
+        namespaces: list[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._kube, self._cache, self._queue, self._telemetry = kube, cache, queue, telemetry
+        self._namespaces: list[str | None] = [*namespaces] or [None]
+        self._clock = clock
+        self._lagging: dict[str, dict[Key, int]] = {}
+        self.last_success: float | None = None
+        self.dead_watch: str | None = None
+
+    async def prime(self) -> None:
+        """Fill the cache, so that the first reconciles see all that exists. KubeError if a LIST fails."""
+        for kind in KINDS:
+            for namespace in self._namespaces:
+                objects, _ = await self._kube.list(kind, namespace)
+                for obj in objects:
+                    self._cache.put(kind, obj)
+        self._succeeded()
+
+    async def check(self) -> None:
+        """One pass: what was listed in the last pass and is still unknown to the cache never came by watch."""
+        for kind in KINDS:
+            for namespace in self._namespaces:
+                await self._compare(kind, namespace)
+        self._succeeded()
+
+    async def _compare(self, kind: str, namespace: str | None) -> None:
+        objects, version = await self._kube.list(kind, namespace)
+        lagging = dict(self._cache.lagging(kind, objects))
+        scope = f"{kind}/{namespace or ''}"
+        missed = [key for key, seen in self._lagging.get(scope, {}).items() if lagging.get(key, 0) >= seen]
+        self._lagging[scope] = lagging
+        self._telemetry.lagging.set(sum(map(len, self._lagging.values())))
+        gone = [
+            o
+            for o in self._cache.vanished(kind, objects, version)
+            if namespace in (None, o["metadata"]["namespace"])
+        ]
+        for obj in gone:
+            # The deletion may still be on its way by watch; dropping it twice does no harm.
+            obj["metadata"]["resourceVersion"] = str(version)
+            self._cache.drop(kind, obj)
+        if missed:
+            self.dead_watch = f"the watch of {kind} is silent: {missed[0]} changed and no event came"
+            log.error("watch is silent", kind=kind, objects=len(missed))
+
+    def _succeeded(self) -> None:
+        self.last_success = self._clock()
+        self._telemetry.last_list.set_to_current_time()
+        for key in self._cache.keys():
+            self._queue.add(key)

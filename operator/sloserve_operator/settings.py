@@ -1,0 +1,63 @@
+"""Settings of the process, from the environment (prefix SLOSERVE_) or the command line. Read by `app`."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from . import __version__
+
+
+class Settings(BaseSettings):
+    """One field per setting; `sloserve-operator --help` prints them."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="SLOSERVE_",
+        cli_prog_name="sloserve-operator",
+        cli_kebab_case=True,
+        frozen=True,
+    )
+
+    namespaces: str = Field(
+        default="", description="Namespaces to serve, separated by commas; empty: the whole cluster."
+    )
+    kubeconfig: Path | None = Field(
+        default=None,
+        description="Kubeconfig for a run outside the cluster; empty: the pod's service account.",
+    )
+    engine_image: str = Field(
+        default=f"slidingserve/engine:{__version__}", description="Image of engines with accelerators."
+    )
+    engine_image_cpu: str = Field(
+        default=f"slidingserve/engine-cpu:{__version__}",
+        description="Image of engines with accelerator: cpu.",
+    )
+    log_format: Literal["json", "text"] = Field(default="json", description="Form of a log line.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level logged."
+    )
+    metrics_port: int = Field(default=9090, description="Port of /metrics; 0 for none.", ge=0, le=65535)
+    health_port: int = Field(
+        default=8080, description="Port of /livez and /readyz; 0 for none.", ge=0, le=65535
+    )
+    workers: int = Field(
+        default=4, description="Resources that are reconciled at the same time.", ge=1, le=64
+    )
+    poll_seconds: float = Field(
+        default=15, description="Time between two looks at a settled resource's engines.", ge=1
+    )
+    resync_seconds: float = Field(
+        default=60, description="Time between two LISTs that check the watches.", ge=1
+    )
+    call_timeout_seconds: float = Field(default=10, description="Deadline of a call to the API server.", gt=0)
+    engine_timeout_seconds: float = Field(
+        default=2, description="Deadline of reading an engine's state.", gt=0
+    )
+    crd_timeout_seconds: float = Field(
+        default=60, description="Time to wait at start for the CRD before the process gives up.", ge=0
+    )
+
+    def watched(self) -> list[str]:
+        """Namespaces as a list; empty for the whole cluster."""
+        return [name.strip() for name in self.namespaces.split(",") if name.strip()]

@@ -1,0 +1,69 @@
+"""What one reconcile saw, as plain data: made by `observe`, read by `status` and `nudge`. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .api.engine import EngineState
+
+
+@dataclass(frozen=True)
+class PodView:
+    """One pod of ours, and the state that its engine reported (None: `unreachable` says why)."""
+
+    obj: Mapping[str, Any]
+    state: EngineState | None = None
+    unreachable: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the pod."""
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def uid(self) -> str:
+        """Uid of the pod."""
+        return str(self.obj["metadata"]["uid"])
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """`status` of the pod."""
+        return self.obj.get("status") or {}
+
+    @property
+    def terminating(self) -> bool:
+        """Whether it was asked to stop."""
+        return bool(self.obj["metadata"].get("deletionTimestamp"))
+
+    @property
+    def finished(self) -> bool:
+        """Whether it will never run again (evicted, failed)."""
+        return self.status.get("phase") in ("Failed", "Succeeded")
+
+    @property
+    def ready(self) -> bool:
+        """Whether the kubelet calls it Ready."""
+        return (self.condition("Ready") or {}).get("status") == "True"
+
+    @property
+    def address(self) -> str | None:
+        """IP to ask for the state; None while no engine container runs."""
+        running = any(
+            (c.get("state") or {}).get("running") for c in self.status.get("containerStatuses") or []
+        )
+        return str(self.status["podIP"]) if running and self.status.get("podIP") else None
+
+    def condition(self, kind: str) -> Mapping[str, Any] | None:
+        """One condition of the pod."""
+        return next((c for c in self.status.get("conditions") or [] if c["type"] == kind), None)
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Deployment, pods and live settings at one moment. `pods` has those that are to stay, oldest first."""
+
+    deployment: Mapping[str, Any] | None
+    pods: Sequence[PodView]
+    draining: Sequence[PodView] = ()
+    revision: str | None = None
+    generation: int | None = None
