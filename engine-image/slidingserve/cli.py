@@ -1,0 +1,121 @@
+"""The `slidingserve` command: a thin frame, each command imported only when it runs.
+
+`slidingserve --help` must be quick and work without vLLM, and spawned vLLM children import this module again.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from slidingserve import __version__
+
+app = typer.Typer(
+    name="slidingserve",
+    help="Serve language models under latency promises.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Serve language models under latency promises."""
+
+
+@app.command(context_settings=PASS_ON)
+def serve(
+    context: typer.Context,
+    model: Annotated[str | None, typer.Argument(help="Model name or path, as for `vllm serve`.")] = None,
+    slo_config: Annotated[
+        Path | None,
+        typer.Option(
+            "--slo-config",
+            metavar="DIR",
+            help="Directory with slidingserve.json (classes, policy, alpha); changes are applied while serving.",
+        ),
+    ] = None,
+    state_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--state-dir",
+            metavar="DIR",
+            help="Small files of the running engine; default: a temporary directory.",
+        ),
+    ] = None,
+    profile_dir: Annotated[
+        Path | None,
+        typer.Option(
+            "--profile-dir", metavar="DIR", help="Calibration profiles, reused when an engine's key fits."
+        ),
+    ] = None,
+    calibration_seconds: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Longest calibration before Ready; 0 starts with the safe default model."),
+    ] = None,
+    fallback: Annotated[
+        bool,
+        typer.Option(
+            "--fallback", help="Where the gate refuses, serve with vLLM's own scheduler and say so."
+        ),
+    ] = False,
+) -> None:
+    """Run vLLM's OpenAI server with the SlidingServe scheduler. Other arguments go to `vllm serve` as they are."""
+    from slidingserve.server.launch import LaunchError, prepare
+
+    try:
+        launch = prepare(
+            model,
+            context.args,
+            config_dir=slo_config,
+            state_dir=state_dir,
+            fallback=fallback,
+            profile_dir=profile_dir,
+            calibration_seconds=calibration_seconds,
+        )
+        os.environ.update(launch.env)
+        sys.argv = list(launch.argv)
+        from slidingserve.vllm_adapter.entry import run
+
+        run(launch.runtime)
+    except LaunchError as error:
+        typer.echo(f"slidingserve: {error}", err=True)
+        raise typer.Exit(2) from None
+
+
+@app.command(
+    context_settings={**PASS_ON, "help_option_names": []},
+    add_help_option=False,
+)
+def bench(context: typer.Context) -> None:
+    """Replay a workload against an OpenAI endpoint and score the promises by class."""
+    from slidingserve.bench.command import bench_command
+
+    single = typer.Typer(pretty_exceptions_enable=False)
+    single.command(name="bench")(bench_command)
+    single(args=context.args, prog_name="slidingserve bench", standalone_mode=False)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

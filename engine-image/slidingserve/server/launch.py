@@ -1,0 +1,138 @@
+"""From `slidingserve serve` to vLLM's own command line: directories, environment and arguments.
+
+Nothing here imports vLLM or prometheus_client: the environment must be set before either is imported. The last step,
+the gate and the call of vLLM, is `slidingserve.vllm_adapter.entry`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from slidingserve.server.runtime import Runtime
+
+SCHEDULER = "slidingserve.vllm_adapter.scheduler.make_scheduler"
+MIDDLEWARE = "slidingserve.server.middleware.PromiseMiddleware"
+PLUGINS = ("slidingserve", "slidingserve_routes")
+# Groups that vLLM loads whole when VLLM_PLUGINS is unset. Endpoint plugins are not among them: vLLM wants them named.
+OPEN_GROUPS = (
+    "vllm.general_plugins",
+    "vllm.platform_plugins",
+    "vllm.io_processor_plugins",
+    "vllm.stat_logger_plugins",
+)
+
+
+class LaunchError(Exception):
+    """The engine cannot start as asked; the message is one line for the user."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Everything that must be in place before vLLM is imported: environment to set and vLLM's argument vector."""
+
+    runtime: Runtime
+    env: Mapping[str, str]
+    argv: Sequence[str]
+
+
+def prepare(
+    model: str | None,
+    vllm_args: Sequence[str],
+    *,
+    config_dir: Path | None,
+    state_dir: Path | None,
+    fallback: bool,
+    profile_dir: Path | None = None,
+    calibration_seconds: float | None = None,
+) -> Launch:
+    """Check the arguments, make and wipe the state directory, and say how to start vLLM.
+
+    Raises LaunchError with a sentence that names the argument and what to do.
+    """
+    for taken in ("--scheduler-cls", "--scheduler_cls"):
+        if any(arg == taken or arg.startswith(taken + "=") for arg in vllm_args):
+            raise LaunchError(
+                f"{taken}: SlidingServe is the scheduler here; for another one run `vllm serve`"
+            )
+    if config_dir is not None and not (config_dir / "slidingserve.json").is_file():
+        raise LaunchError(
+            f"--slo-config {config_dir}: there is no slidingserve.json in it; give a directory that holds one"
+        )
+    runtime = Runtime(
+        state_dir=_fresh_state_dir(state_dir),
+        config_dir=config_dir,
+        profile_dir=profile_dir or default_profile_dir(),
+        fallback_allowed=fallback,
+    )
+    if calibration_seconds is not None:
+        runtime = Runtime(**{**runtime.__dict__, "calibration_seconds": calibration_seconds})
+    env = {
+        **runtime.to_env(),
+        "PROMETHEUS_MULTIPROC_DIR": str(runtime.metrics_dir),
+        "VLLM_PLUGINS": plugin_list(os.environ.get("VLLM_PLUGINS")),
+    }
+    argv = ["vllm", "serve", *([model] if model else []), *vllm_args]
+    argv += ["--scheduler-cls", SCHEDULER, "--middleware", MIDDLEWARE]
+    return Launch(runtime, env, argv)
+
+
+def default_profile_dir(env: Mapping[str, str] = os.environ) -> Path:
+    """Where calibration profiles are kept between starts: below the product's cache root."""
+    root = env.get("SLIDINGSERVE_CACHE") or Path(
+        env.get("XDG_CACHE_HOME") or Path.home() / ".cache", "slidingserve"
+    )
+    return Path(root, "profiles")
+
+
+def plugin_list(user: str | None) -> str:
+    """Join our plugins with the user's VLLM_PLUGINS, or, where that is unset, with all that vLLM would load by itself.
+
+    The variable is an allowlist: naming only ours would switch off, for example, the LoRA resolvers.
+    """
+    if user is None:
+        others = [point.name for group in OPEN_GROUPS for point in entry_points(group=group)]
+    else:
+        others = [name for name in user.split(",") if name]
+    return ",".join(dict.fromkeys([*PLUGINS, *others]))
+
+
+def _fresh_state_dir(wanted: Path | None) -> Path:
+    """Make the state directory, lock it for the life of this process and wipe what an earlier engine left in it.
+
+    Only our own sub-directories are wiped, never the user's directory.
+    """
+    if wanted is None:
+        state = Path(tempfile.mkdtemp(prefix="slidingserve-"))
+    else:
+        state = wanted
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise LaunchError(
+                f"--state-dir {wanted}: {error.strerror}; give a directory that can be written"
+            ) from None
+    _lock(state)
+    for part in (Runtime(state).metrics_dir, Runtime(state).process_dir):
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+    return state
+
+
+def _lock(state: Path) -> None:
+    """Hold `state`/lock until this process ends: two engines in one directory would mix their metrics."""
+    try:
+        handle = os.open(state / "lock", os.O_CREAT | os.O_RDWR, 0o644)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise LaunchError(f"--state-dir {state}: another engine uses it; give each engine its own") from None
+    except OSError as error:
+        raise LaunchError(
+            f"--state-dir {state}: {error.strerror}; give a directory that can be written"
+        ) from None

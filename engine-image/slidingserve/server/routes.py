@@ -1,0 +1,137 @@
+"""Our endpoints beside vLLM's: state, plan and ready, as a plugin of `vllm.endpoint_plugins`.
+
+State and ready are as open as vLLM's own /metrics and /health and hold nothing that /metrics does not. Plan costs a
+computation, so it asks for the API key where the server has one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+import os
+from argparse import Namespace
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import JSONResponse
+
+from slidingserve.config import ConfigError
+from slidingserve.core.snapshot import Snapshot
+from slidingserve.policies import get as get_policy
+from slidingserve.predictor.calibration import default_model
+from slidingserve.predictor.model import LatencyModel
+from slidingserve.predictor.solo import SoloTable
+from slidingserve.server import frontend
+from slidingserve.server.frontend import FrontEnd
+from slidingserve.server.runtime import Runtime
+
+PREFIX = "/slidingserve/v1"
+MAX_BODY = 1 << 20
+PING_SECONDS = 2.0
+
+router = APIRouter(prefix=PREFIX, tags=["SlidingServe"])
+
+
+class EndpointPlugin:
+    """What vLLM calls to attach routes and to hand over its engine client."""
+
+    name = "slidingserve_routes"
+    required_tasks = None
+
+    def attach_router(self, app: FastAPI) -> None:
+        """Add the routes."""
+        app.include_router(router)
+
+    async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:
+        """Start this process's front end, and make the engine ready in the background."""
+        runtime = Runtime.from_env()
+        if engine_client is None or runtime is None:
+            return
+        from slidingserve.vllm_adapter.client import Engine
+
+        engine = Engine(engine_client)
+        front = FrontEnd(
+            runtime,
+            index=engine.index,
+            expected=engine.expected,
+            max_batch_tokens=engine.limits.max_batch_tokens,
+            vllm_version=engine.vllm_version,
+            solo=SoloTable.from_model(
+                default_model(engine.limits.device), max_prompt=engine.limits.max_model_len
+            ),
+        )
+        frontend.install(front)
+        front.start()
+        state.slidingserve_engine = engine
+        state.slidingserve_keys = [key for key in (args.api_key or [os.environ.get("VLLM_API_KEY")]) if key]
+        engine.begin(runtime)
+
+
+@router.get("/state")
+async def get_state() -> JSONResponse:
+    """Applied configuration, policy, predictor and counts by class, for the whole pod."""
+    front = frontend.get()
+    if front is None:
+        return _error(503, "the front end has not started yet; try again")
+    return JSONResponse(await asyncio.to_thread(front.state))
+
+
+@router.get("/ready")
+async def get_ready(request: Request) -> JSONResponse:
+    """200 once a real token was generated since start and while the core answers in time, else 503 with the reason."""
+    engine = getattr(request.app.state, "slidingserve_engine", None)
+    if engine is None:
+        return JSONResponse({"ready": False, "reason": "the engine is starting"}, 503)
+    reason = engine.progress or await engine.ping(PING_SECONDS)
+    return JSONResponse({"ready": not reason, "reason": reason}, 503 if reason else 200)
+
+
+@router.post("/plan")
+async def post_plan(request: Request) -> JSONResponse:
+    """The plan that the live policy, alpha and predictor make of a recorded snapshot."""
+    front = frontend.get()
+    if front is None:
+        return _error(503, "the front end has not started yet; try again")
+    if not _authorized(request):
+        return _error(401, "Authorization: this server has an API key; send it as `Bearer KEY`")
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            return _error(400, f"the body is longer than {MAX_BODY} bytes; send at most 1024 requests")
+    try:
+        snapshot = Snapshot.from_json(json.loads(body))
+        return JSONResponse(await asyncio.to_thread(_plan, front, snapshot))
+    except (ValueError, ConfigError) as error:
+        return _error(400, str(error))
+
+
+def _plan(front: FrontEnd, snapshot: Snapshot) -> dict[str, Any]:
+    """Plan with the model that the core published last. It runs here, so that no stranger can stall the core."""
+    config = front.config
+    published = next((core["model"] for core in front.cores() if core.get("model")), None)
+    model = LatencyModel.from_json(published) if published else default_model("cuda")
+    plan = get_policy(config.scheduler.policy).plan(snapshot, model, config.policy_settings())
+    head = {"revision": config.revision, "policy": config.scheduler.policy, "alpha": config.alpha}
+    if plan is None:
+        return {
+            **head,
+            "branch": "stock",
+            "budget": snapshot.max_tokens,
+            "predicted_s": None,
+            "order": [],
+            "tokens": {},
+        }
+    return {**head, **plan.to_json()}
+
+
+def _authorized(request: Request) -> bool:
+    keys = getattr(request.app.state, "slidingserve_keys", [])
+    given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
+    return not keys or any(hmac.compare_digest(given, key.encode()) for key in keys)
+
+
+def _error(status: int, message: str) -> JSONResponse:
+    kind = {400: "BadRequestError", 401: "AuthenticationError"}.get(status, "ServiceUnavailableError")
+    return JSONResponse({"error": {"message": message, "type": kind, "param": None, "code": status}}, status)

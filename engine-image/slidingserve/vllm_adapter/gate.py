@@ -1,0 +1,159 @@
+"""The gate: does this vLLM have the hooks that the scheduler needs, and can the planner plan this engine at all?
+
+First thing after the environment is set; each answer is None or one sentence. What refuses is listed, row by row, in
+docs/reference/engine.md, which is tested against the tables here.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+TESTED_MINORS = ("0.32",)
+
+
+class Hook(NamedTuple):
+    """A function of vLLM that we call, wrap or override, and the parameters it must begin with."""
+
+    module: str
+    name: str
+    parameters: tuple[str, ...]
+
+
+HOOKS = (
+    Hook("vllm.v1.core.sched.scheduler", "Scheduler.schedule", ("self", "throttle_prefills")),
+    Hook(
+        "vllm.v1.core.sched.scheduler",
+        "Scheduler._reserve_prefill_lookahead",
+        ("self", "request", "num_computed_tokens", "num_new_tokens"),
+    ),
+    Hook("vllm.v1.core.sched.scheduler", "Scheduler._handle_blocked_waiting_request", ("self", "request")),
+    Hook(
+        "vllm.v1.core.sched.scheduler",
+        "Scheduler.update_from_output",
+        ("self", "scheduler_output", "model_runner_output"),
+    ),
+    Hook(
+        "vllm.v1.core.sched.async_scheduler",
+        "AsyncScheduler._update_after_schedule",
+        ("self", "scheduler_output"),
+    ),
+    Hook(
+        "vllm.v1.engine.input_processor",
+        "InputProcessor.process_inputs",
+        ("self", "request_id", "prompt", "params"),
+    ),
+    Hook(
+        "vllm.v1.engine.output_processor", "OutputProcessor.process_outputs", ("self", "engine_core_outputs")
+    ),
+    Hook(
+        "vllm.v1.engine.output_processor",
+        "OutputProcessor.add_request",
+        ("self", "request", "prompt", "parent_req", "request_index", "queue"),
+    ),
+    Hook("vllm.v1.engine.core_client", "AsyncMPClient.call_utility_all_async", ("self", "method")),
+    Hook("vllm.engine.arg_utils", "EngineArgs.create_engine_config", ("self",)),
+)
+
+
+def installed_version() -> str:
+    """vLLM's version as its distribution says, "" when it is not installed."""
+    try:
+        return version("vllm")
+    except PackageNotFoundError:
+        return ""
+
+
+def check_version(found: str) -> str | None:
+    """One sentence if this vLLM is not one that we test."""
+    tested = " or ".join(f"{minor}.x" for minor in TESTED_MINORS)
+    if not found:
+        return f"vLLM is not installed here; install vLLM {tested} (`pip install 'slidingserve[gpu]'`)"
+    if ".".join(found.split(".")[:2]) not in TESTED_MINORS:
+        return f"vLLM {found} is not a version this scheduler is tested with; install vLLM {tested}"
+    return None
+
+
+def check_hooks(hooks: tuple[Hook, ...] = HOOKS) -> str | None:
+    """One sentence if a function that we build on is gone or takes other parameters."""
+    for hook in hooks:
+        try:
+            target: Any = import_module(hook.module)
+            for part in hook.name.split("."):
+                target = getattr(target, part)
+            parameters = tuple(inspect.signature(target).parameters)
+        except (ImportError, AttributeError):
+            return f"vLLM's {hook.module}.{hook.name} is missing; install vLLM {TESTED_MINORS[-1]}.x"
+        if parameters[: len(hook.parameters)] != hook.parameters:
+            wanted, found = ", ".join(hook.parameters), ", ".join(parameters)
+            return f"vLLM's {hook.name} takes ({found}) where ({wanted}) is needed; install vLLM {TESTED_MINORS[-1]}.x"
+    return None
+
+
+class Row(NamedTuple):
+    """One thing that the planner cannot plan."""
+
+    name: str
+    refuses: Callable[[Any], bool]
+    sentence: str
+
+
+CONFIG_ROWS = (
+    Row(
+        "priority scheduling",
+        lambda c: c.scheduler_config.policy == "priority",
+        "--scheduling-policy priority orders requests by itself; use the default fcfs",
+    ),
+    Row(
+        "speculative decoding",
+        lambda c: c.speculative_config is not None,
+        "speculative decoding gives a step no fixed token count; drop --speculative-config",
+    ),
+    Row(
+        "pipeline parallel",
+        lambda c: c.parallel_config.pipeline_parallel_size > 1,
+        "pipeline parallel overlaps batches; use --pipeline-parallel-size 1 with a larger --tensor-parallel-size",
+    ),
+    Row(
+        "KV connectors",
+        lambda c: c.kv_transfer_config is not None or c.ec_transfer_config is not None,
+        "a KV connector loads tokens that no plan knows of; drop --kv-transfer-config and --ec-transfer-config",
+    ),
+    Row(
+        "multimodal models",
+        lambda c: c.model_config.supports_multimodal_inputs,
+        "multimodal inputs have encoder budgets of their own; serve a text model, or set --limit-mm-per-prompt and "
+        "--language-model-only where vLLM offers it",
+    ),
+    Row(
+        "encoder-decoder and pooling models",
+        lambda c: c.model_config.is_encoder_decoder or c.model_config.runner_type != "generate",
+        "only models that generate text token by token have a time between tokens; serve a decoder-only model",
+    ),
+    Row(
+        "diffusion models",
+        lambda c: bool(c.model_config.is_diffusion),
+        "a diffusion model has no token-by-token stream; serve an autoregressive model",
+    ),
+    Row(
+        "chunked prefill off",
+        lambda c: not c.scheduler_config.enable_chunked_prefill,
+        "without chunked prefill no chunk can be sized; drop --no-enable-chunked-prefill",
+    ),
+    Row(
+        "Mamba and hybrid models",
+        lambda c: bool(c.model_config.is_hybrid or c.model_config.is_attention_free),
+        "state-space layers allow only block-aligned chunks; serve a model with attention in every layer",
+    ),
+)
+
+
+def check_config(config: Any) -> str | None:
+    """One sentence if this engine, by its VllmConfig, is one that the planner cannot plan."""
+    for row in CONFIG_ROWS:
+        if row.refuses(config):
+            return row.sentence
+    return None

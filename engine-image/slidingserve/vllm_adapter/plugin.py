@@ -1,0 +1,170 @@
+"""The general plugin: what vLLM loads in each of its processes, and the few functions of vLLM that we wrap there.
+
+API servers: the gate on the finished configuration, the promise into each request, the tokens back to their tracker.
+Engine cores: two methods that API servers call between steps. Workers: nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import multiprocessing
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from slidingserve.server.launch import LaunchError
+from slidingserve.server.runtime import NO_HOOKS, Runtime
+
+logger = logging.getLogger("vllm.slidingserve")
+
+_MARK = "__slidingserve__"
+_ENDED_BADLY = ("ABORT", "ERROR")
+
+
+def register() -> None:
+    """Entry point of `vllm.general_plugins`; may be called more than once in a process."""
+    if Runtime.from_env() is None or os.environ.get(NO_HOOKS) or _is_worker():
+        return
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.v1.engine.core import EngineCore
+    from vllm.v1.engine.input_processor import InputProcessor
+    from vllm.v1.engine.output_processor import OutputProcessor
+
+    _wrap(EngineArgs, "create_engine_config", gate_config)
+    _wrap(InputProcessor, "process_inputs", write_promise)
+    _wrap(OutputProcessor, "add_request", follow_request)
+    _wrap(OutputProcessor, "process_outputs", count_tokens)
+    EngineCore.slidingserve_ping = _ping
+    EngineCore.slidingserve_calibration = _calibration
+
+
+def _is_worker() -> bool:
+    return multiprocessing.current_process().name.startswith(("VllmWorker", "Worker"))
+
+
+def _wrap(owner: type, name: str, wrapper: Callable[..., Any]) -> None:
+    """Replace `owner.name` by a function that calls `wrapper(original, self, ...)`, once."""
+    original = getattr(owner, name)
+    if getattr(original, _MARK, False):
+        return
+
+    @functools.wraps(original)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return wrapper(original, self, *args, **kwargs)
+
+    setattr(wrapped, _MARK, True)
+    setattr(owner, name, wrapped)
+
+
+def gate_config(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    """The configuration is complete, nothing has started: ask the gate whether this engine can be planned."""
+    from slidingserve.vllm_adapter import gate
+    from slidingserve.vllm_adapter.entry import refuse, step_back
+
+    config = original(self, *args, **kwargs)
+    runtime = Runtime.from_env()
+    reason = gate.check_config(config)
+    if runtime is None or (not reason and not runtime.fallback_reason):
+        return config
+    if reason and not runtime.fallback_allowed:
+        refuse(LaunchError(f"{reason}, or start with --fallback to serve with vLLM's own scheduler"))
+    if reason and not runtime.fallback_reason:
+        step_back(reason)
+    config.scheduler_config.scheduler_cls = None
+    return config
+
+
+def write_promise(
+    original: Callable[..., Any],
+    self: Any,
+    request_id: str,
+    prompt: Any,
+    params: Any,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
+    """Every prompt of every API passes here: freeze its promise in `extra_args`, over whatever a client put there."""
+    from vllm.exceptions import VLLMValidationError
+
+    from slidingserve.server import frontend
+    from slidingserve.server.attainment import CURRENT
+    from slidingserve.server.promise import KEY, PromiseError
+
+    request = original(self, request_id, prompt, params, *args, **kwargs)
+    front, sampling = frontend.get(), request.sampling_params
+    if front is None or sampling is None:
+        return request
+    tracker = CURRENT.get()
+    extra = dict(sampling.extra_args or {})
+    length = len(request.prompt_token_ids or ()) or (
+        len(request.prompt_embeds) if request.prompt_embeds is not None else 0
+    )
+    try:
+        promise = front.promise(tracker, extra, length)
+    except PromiseError as error:
+        raise VLLMValidationError(str(error), parameter=error.param) from None
+    extra[KEY] = promise.to_extra(tracker.arrival_wall if tracker else time.time())
+    sampling.extra_args = extra
+    if tracker is not None:
+        tracker.promises[request_id] = promise
+    return request
+
+
+def follow_request(original: Callable[..., Any], self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
+    """A sequence was accepted (each of n has its own call): follow its tokens."""
+    from slidingserve.server.attainment import CURRENT
+
+    result = original(self, request, *args, **kwargs)
+    tracker = CURRENT.get()
+    sampling = request.sampling_params
+    followed = self.__dict__.setdefault("slidingserve_followed", {})
+    if tracker is not None and sampling is not None and request.request_id not in followed:
+        promise = tracker.promises.get(request.external_req_id) or next(iter(tracker.promises.values()), None)
+        if promise is not None:
+            sequence = tracker.start(promise)
+            followed[request.request_id] = (tracker, sequence)
+            tracker.forget.append(functools.partial(followed.pop, request.request_id, None))
+    return result
+
+
+def count_tokens(
+    original: Callable[..., Any], self: Any, engine_core_outputs: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """New tokens were delivered to their streams, cut at a stop string: count them for their trackers."""
+    result = original(self, engine_core_outputs, *args, **kwargs)
+    followed = self.__dict__.get("slidingserve_followed")
+    if followed:
+        try:
+            for output in engine_core_outputs:
+                known = followed.get(output.request_id)
+                if known is not None:
+                    _count(self, output, *known)
+        except Exception:
+            # An error here would end the loop that feeds every stream.
+            logger.exception("slidingserve: counting tokens failed")
+    return result
+
+
+def _count(processor: Any, output: Any, tracker: Any, sequence: Any) -> None:
+    if output.new_token_ids:
+        tracker.generated(sequence, len(output.new_token_ids))
+    reason = output.finish_reason
+    # A stop string ends a request in the output processor alone; then only its state is gone.
+    if reason is not None or output.request_id not in processor.request_states:
+        sequence.ended_well = reason is None or reason.name not in _ENDED_BADLY
+        processor.slidingserve_followed.pop(output.request_id, None)
+
+
+def _ping(core: Any) -> bool:
+    """Answered between steps: a busy core passes, a frozen one does not."""
+    return True
+
+
+def _calibration(core: Any, phase: str) -> str:
+    """Calibrate; "stock" where vLLM's own scheduler runs, else "yes" or "no": is the predictor calibrated?"""
+    agent = getattr(core.scheduler, "agent", None)
+    if agent is None:
+        return "stock"
+    return "yes" if agent.calibration(phase) else "no"
