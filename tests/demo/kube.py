@@ -24,7 +24,7 @@ Found = TypeVar("Found")
 CHILDREN = ("deployment", "service", "configmap", "serviceaccount")
 
 
-def until(look: Callable[[], Found], what: str, seconds: float, every: float = 0.2) -> Found:
+def until(look: Callable[[], Found | None], what: str, seconds: float, every: float = 0.2) -> Found:
     """Call ``look`` until it gives something true and return that; TimeoutError names what did not come."""
     deadline = time.monotonic() + seconds
     while not (found := look()):
@@ -100,7 +100,6 @@ class Kube:
             found = until(look, f"{kind}={status} of SLOServe {name}", seconds)
         except TimeoutError as error:
             raise TimeoutError(f"{error}; it is {dict(self.condition(name, kind))}") from error
-        assert found is not None
         return found
 
     def patch(self, name: str, spec: Object) -> Object:
@@ -120,6 +119,11 @@ class Kube:
         kinds = ",".join((*CHILDREN, "replicaset", "pod"))
         return self.run("get", kinds, "-l", f"sloserve.dev/name={name}", "-o", "name").split()
 
+    def remove(self, name: str, seconds: float = 120) -> None:
+        """Delete a resource and wait until its children are gone; a no-op if it is not there."""
+        self.run("delete", "sloserve", name, "--ignore-not-found", "--wait=false")
+        until(lambda: not self.children(name), f"children of {name} are gone", seconds)
+
     def service_url(self, name: str) -> str:
         """Base URL (no path) of a resource's Service, from this machine."""
         return self.reach.service(self.namespace, name)
@@ -127,20 +131,6 @@ class Kube:
     def pod_url(self, pod: Object) -> str:
         """Base URL (no path) of one engine pod, from this machine."""
         return self.reach.pod(pod)
-
-    def report(self) -> str:
-        """What someone needs to see why a test failed: resources, events, last words of every pod."""
-        parts = [
-            self.try_run("get", "sloserve,deployment,pod", "-o", "wide").stdout,
-            self.try_run(
-                "get", "sloserve", "-o", "jsonpath={range .items[*]}{.metadata.name}: {.status}{'\\n'}{end}"
-            ).stdout,
-            self.try_run("get", "events", "--sort-by=.lastTimestamp").stdout[-4000:],
-        ]
-        for pod in self.items("pod"):
-            name = pod["metadata"]["name"]
-            parts.append(f"--- log of {name}\n" + self.try_run("logs", name, "--tail=40").stdout[-6000:])
-        return "\n".join(parts)
 
 
 class Reach:

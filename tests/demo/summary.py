@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -73,6 +74,18 @@ def table(all_rows: Sequence[Row]) -> Table:
             *(f"{part['p50']:.0f}/{part['p99']:.0f}" for part in (row.ttft_ms, row.tbt_ms)),
         )
     return view
+
+
+def promises(resource: Mapping[str, Any]) -> str:
+    """The promises of a SLOServe's classes, one line each."""
+    lines = []
+    for slo in resource["spec"]["sloClasses"]:
+        (kind, value), *_ = slo["ttft"].items()
+        first = f"{value:g} ms" if kind == "milliseconds" else f"{value:g} x the prompt's time alone"
+        lines.append(
+            f"{slo['name']}: first token within {first}, then one every {slo['tbtMilliseconds']:g} ms"
+        )
+    return "\n".join(lines)
 
 
 def verdict(all_rows: Sequence[Row]) -> str:

@@ -1,0 +1,85 @@
+"""Brings the product into a cluster as a user would: images, the chart by Helm, one resource by kubectl.
+
+Used by ``__main__`` and by the fixtures of tests/e2e, so that both walk the same path.  Safe to repeat.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.cluster import images, tools
+from tests.cluster.api import Cluster
+from tests.cluster.cache import ClusterError
+from tests.demo.kube import Kube
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "charts" / "sloserve"
+EXAMPLE = ROOT / "examples" / "cpu-demo.yaml"
+RELEASE = "sloserve"
+SYSTEM = "sloserve-system"
+
+Say = Callable[[str], None]
+
+
+def helm(cluster: Cluster, *arguments: str, timeout: float = 240) -> str:
+    """Run helm against the cluster; ClusterError with its words on failure."""
+    command = [str(tools.path("helm")), *arguments]
+    done = subprocess.run(
+        command, env=cluster.environment(), capture_output=True, text=True, timeout=timeout, check=False
+    )
+    if done.returncode:
+        raise ClusterError(f"helm {' '.join(arguments[:3])} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def install_chart(cluster: Cluster, *, monitoring: bool = False) -> None:
+    """Build and load the images, install or upgrade the release, wait until the operator is ready."""
+    loaded = images.ensure(cluster, ("operator", "engine-cpu"))
+    chosen = {"images.registry": "localhost"}
+    for value, image in (("operator", "operator"), ("engineCpu", "engine-cpu")):
+        chosen[f"images.{value}.tag"] = loaded[image].rsplit(":", 1)[1]
+    if monitoring:
+        chosen["monitoring.podMonitor.enabled"] = "true"
+        chosen["monitoring.podMonitor.interval"] = "2s"
+    settings = [word for item in chosen.items() for word in ("--set", "=".join(item))]
+    helm(
+        cluster, "upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace",
+        "--wait", "--timeout", "3m", *settings,
+    )  # fmt: skip
+
+
+def uninstall_chart(cluster: Cluster) -> None:
+    """Take the release, its CRD with every resource, and its namespace away."""
+    cluster.kubectl("delete", "sloserves", "--all", "-A", "--ignore-not-found", "--timeout=90s", check=False)
+    helm(cluster, "uninstall", RELEASE, "--namespace", SYSTEM, "--ignore-not-found", "--wait")
+    cluster.kubectl("delete", "crd", "sloserves.sloserve.dev", "--ignore-not-found", "--timeout=60s")
+    cluster.kubectl("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=90s")
+
+
+def wait_ready(kube: Kube, name: str, say: Say, seconds: float = 420) -> None:
+    """Wait until a resource is Ready with its settings in force, saying each change of a condition.
+
+    Raises TimeoutError with the conditions if it does not get there.
+    """
+    deadline, told = time.monotonic() + seconds, ""
+    while True:
+        found = kube.resource(name)
+        conditions = {c["type"]: c for c in found.get("status", {}).get("conditions", [])}
+        line = "  ".join(f"{kind}={c['status']} ({c['reason']})" for kind, c in conditions.items())
+        if line != told:
+            say(line or "no conditions yet")
+            told = line
+        current = [
+            conditions.get(kind, {}).get("status") == "True"
+            and conditions[kind]["observedGeneration"] == found["metadata"]["generation"]
+            for kind in ("Ready", "ConfigApplied")
+        ]
+        if all(current):
+            return
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"SLOServe {name} not ready after {seconds:.0f} s: {json.dumps(conditions)}")
+        time.sleep(0.5)
