@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -14,13 +15,14 @@ ROOT = Path(__file__).parents[2]
 
 
 class _Sample(Protocol):
-    value: float
+    @property
+    def value(self) -> float: ...
 
 
 class Queries(Protocol):
     """What is needed of a Prometheus: tests.cluster.monitoring.Prometheus has it."""
 
-    def query(self, expr: str) -> list[_Sample]:
+    def query(self, expr: str) -> Sequence[_Sample]:
         """Samples of an instant query."""
 
 
