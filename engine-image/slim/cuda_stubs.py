@@ -1,14 +1,15 @@
 """Stand-ins for the NVIDIA libraries that PyPI's torch links to, so that it runs on a machine that has none.
 
-Place in the flow: after the CPU environment was installed (virtual environment or image), before anything imports
-torch. PyPI's torch is the CUDA build; its shared libraries name libcublas, libcudnn, libnccl and others as needed. The
-loader wants them although a CPU engine never calls them. This script reads from torch's own libraries which symbols of
-which library they expect and links one small library for each, beside torch's. Nothing of NVIDIA's is copied.
+Place in the flow: after the CPU environment was installed (virtual environment or image), before anything
+imports torch. PyPI's torch is the CUDA build; its shared libraries name libcublas, libcudnn, libnccl and others
+as needed, and the loader wants them although a CPU engine never calls them. This script reads from torch's own
+libraries which symbols of which library they expect and links one small library for each, beside torch's.
+Nothing of NVIDIA's is copied.
 
-A stub function says "no device": `__cuda*` (called by static initialisers) return 0, `*String` and `*Name` return a
-text, everything else returns 100 (cudaErrorNoDevice). Then `torch.cuda.is_available()` is False.
+A stub function says "no device": `__cuda*` (called by static initialisers) return 0, `*String` and `*Name`
+return a text, everything else returns 100 (cudaErrorNoDevice). Then `torch.cuda.is_available()` is False.
 
-usage: cuda_stubs.py [SITE_PACKAGES]      (default: this interpreter's; needs readelf, as, ld: Debian's binutils)
+usage: cuda_stubs.py [SITE_PACKAGES]   (default: this interpreter's; needs readelf, as, ld: Debian's binutils)
 """
 
 import re
@@ -20,7 +21,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-NVIDIA = re.compile(r"lib(cu|nv|nccl)|(cu|nv|nccl)[A-Za-z]")  # their libraries; their functions without a version
+NVIDIA = re.compile(
+    r"lib(cu|nv|nccl)|(cu|nv|nccl)[A-Za-z]"
+)  # their libraries; their functions without a version
 PROLOGUE = """.section .note.GNU-stack,"",@progbits
 .section .rodata
 text: .asciz "no CUDA device"
@@ -32,7 +35,7 @@ buffer: .zero 65536
 
 
 def tool(*command: str) -> str:
-    """Run a binutils program and return its output; exits with its own message when it is missing or fails."""
+    """Run a binutils program and return its output; exits with a sentence when it is missing or fails."""
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except FileNotFoundError:
@@ -72,8 +75,8 @@ def undefined(library: Path) -> dict[str, str]:
 def wanted(libraries: Iterable[Path]) -> dict[str, dict[str, str]]:
     """For each NVIDIA library that torch needs: symbol -> version to define.
 
-    A versioned symbol belongs to the library of its version. One of NVIDIA's without a version goes to the first
-    unversioned library that its user needs: the loader looks there too.
+    A versioned symbol belongs to the library of its version. One of NVIDIA's without a version goes to the
+    first unversioned library that its user needs: the loader looks there too.
     """
     stubs: dict[str, dict[str, str]] = defaultdict(dict)
     versioned: set[str] = set()
@@ -83,10 +86,11 @@ def wanted(libraries: Iterable[Path]) -> dict[str, dict[str, str]]:
         for name in nvidia:
             stubs.setdefault(name, {})  # the loader wants the file even where no symbol of it is used
         versioned.update(owner.values())
-        for symbol, version in undefined(library).items():
+        found = undefined(library)
+        for symbol, version in found.items():
             if version and owner.get(version) in nvidia:
                 stubs[owner[version]][symbol] = version
-        plain.append((nvidia, [s for s, version in undefined(library).items() if not version and NVIDIA.match(s)]))
+        plain.append((nvidia, [s for s, version in found.items() if not version and NVIDIA.match(s)]))
     for nvidia, names in plain:
         home = next((name for name in nvidia if name not in versioned), None)
         if home:
@@ -105,6 +109,11 @@ def body(symbol: str) -> str:
     return "mov $100,%eax"
 
 
+def version_node(version: str, stub: dict[str, str]) -> str:
+    """The entry of a linker version script that gives `version` to its symbols."""
+    return f"{version} {{ global: {' '.join(f'{s};' for s in sorted(stub) if stub[s] == version)} }};\n"
+
+
 def link(soname: str, stub: dict[str, str], target: Path) -> None:
     """Assemble and link one stub library to `target` (a new file: the old one may be shared with a cache)."""
     with tempfile.TemporaryDirectory() as work:
@@ -114,11 +123,7 @@ def link(soname: str, stub: dict[str, str], target: Path) -> None:
         tool("as", "-o", str(output), str(source))
         arguments = ["ld", "-shared", "-soname", soname, "-o", str(target)]
         if any(stub.values()):
-            nodes = [
-                f"{version} {{ global: {' '.join(f'{s};' for s, v in sorted(stub.items()) if v == version)} }};\n"
-                for version in sorted(set(stub.values()) - {""})
-            ]
-            script.write_text("".join(nodes))
+            script.write_text("".join(version_node(v, stub) for v in sorted(set(stub.values()) - {""})))
             arguments += ["--version-script", str(script)]
         target.unlink(missing_ok=True)
         tool(*arguments, str(output))
@@ -129,11 +134,13 @@ def main() -> None:
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else sysconfig.get_path("purelib"), "torch", "lib")
     libraries = sorted(directory.glob("libtorch*.so")) + sorted(directory.glob("libc10*.so"))
     if not libraries:
-        sys.exit(f"cuda_stubs: {directory} holds no torch libraries: give the site-packages directory of torch")
+        sys.exit(
+            f"cuda_stubs: {directory} holds no torch libraries: give the site-packages directory of torch"
+        )
     stubs = wanted(libraries)
     for soname, stub in stubs.items():
         link(soname, stub, directory / soname)
-    print(f"cuda_stubs: {len(stubs)} libraries, {sum(map(len, stubs.values()))} symbols in {directory}")
+    sys.stdout.write(f"cuda_stubs: {len(stubs)} libraries, {sum(map(len, stubs.values()))} symbols\n")
 
 
 if __name__ == "__main__":
