@@ -62,6 +62,7 @@ TABLE = {
             "kc", "k8s.io/kubernetes", KUBERNETES, "source", "kc", stamps=_kubernetes_stamps(), links=APPLETS
         ),
         Tool("pause", "slidingserve.dev/tests/cluster/pause", "1", "source", "pause"),
+        Tool("probe", "slidingserve.dev/tests/cluster/probe", "1", "source", "probe"),
         Tool("coredns", "github.com/coredns/coredns", "v1.15.0", "install"),
         Tool(
             "helm", "helm.sh/helm/v3", "v3.22.0", "install", "cmd/helm",

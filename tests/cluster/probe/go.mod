@@ -1,0 +1,3 @@
+module slidingserve.dev/tests/cluster/probe
+
+go 1.24.0
