@@ -1,10 +1,10 @@
 """Stand-ins for the NVIDIA libraries that PyPI's torch links to, so that it runs on a machine that has none.
 
 Place in the flow: after the CPU environment was installed (virtual environment or image), before anything
-imports torch. PyPI's torch is the CUDA build; its shared libraries name libcublas, libcudnn, libnccl and others
-as needed, and the loader wants them although a CPU engine never calls them. This script reads from torch's own
-libraries which symbols of which library they expect and links one small library for each, beside torch's.
-Nothing of NVIDIA's is copied.
+imports torch. PyPI's torch is the CUDA build; its shared libraries name libcublas, libcudnn, libnccl and
+others as needed, and the loader wants them although a CPU engine never calls them. This script reads from
+torch's own libraries which symbols of which library they expect and links one small library for each, beside
+torch's. Nothing of NVIDIA's is copied.
 
 A stub function says "no device": `__cuda*` (called by static initialisers) return 0, `*String` and `*Name`
 return a text, everything else returns 100 (cudaErrorNoDevice). Then `torch.cuda.is_available()` is False.

@@ -1,9 +1,9 @@
 """Writes the demonstration model: a Llama of random weights that answers fast, and each prompt differently.
 
 Place in the flow: run when the CPU image is built and by tests that need a model that no one has to download.
-The model says nothing sensible; it costs real time, as a real one does, and its greedy output depends on every
-part of the prompt, so that a scheduling fault (a lost, doubled or misplaced chunk) changes the text. Imports
-nothing of ours: the image build runs this file alone.
+The model says nothing sensible; it costs real time, as a real one does, and its greedy output depends on
+every part of the prompt, so that a scheduling fault (a lost, doubled or misplaced chunk) changes the text.
+Imports nothing of ours: the image build runs this file alone.
 
 One token is one byte of UTF-8, so the length of a prompt in tokens is its length in bytes. The rows of the
 output layer are zero for all but printable ASCII: greedy text is readable and runs to `max_tokens`, since the
@@ -51,7 +51,8 @@ def tensors(size: Size, seed: int) -> dict[str, NDArray[np.float32]]:
     """The weights by their names in a Llama checkpoint, float32, the same for the same seed.
 
     The gains make attention pick single tokens instead of averaging over the prompt (an average says the same
-    of all long prompts), and keep the embedding small beside what the layers add (else the last token decides).
+    of all long prompts), and keep the embedding small beside what the layers add (else only the last token
+    would count).
     """
     generator = np.random.default_rng(seed)
 
@@ -143,7 +144,9 @@ def write(directory: Path, size: str = "demo", seed: int = 0) -> None:
     for name, content in texts.items():
         (directory / name).write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
     tokenizer().save(str(directory / "tokenizer.json"))
-    save_file(tensors(SIZES[size], seed), directory / "model.safetensors", metadata={"format": "pt"})
+    weights = directory / "model.safetensors"
+    save_file(tensors(SIZES[size], seed), weights, metadata={"format": "pt"})
+    weights.chmod(0o644)  # the library writes 0600, and the image's user is another than its builder
 
 
 def main() -> None:
