@@ -99,8 +99,7 @@ async def drain(queue: KeyedQueue) -> None:
     """Let reconciles in work come to their end."""
     try:
         async with asyncio.timeout(STOP_SECONDS):
-            while not queue.idle():
-                await asyncio.sleep(0.05)
+            await queue.rest()
     except TimeoutError:
         log.warning("stopping with a reconcile in work; the next start takes it up")
 
@@ -176,12 +175,12 @@ async def _start_and_watch(
         await resync.prime()
     except KubeError as error:
         raise StartError(str(error)) from error
-    log.info("watching", resources=len(cache.keys()))
+    log.info("watching", resources=len(cache.resources()))
     registry = kopf.OperatorRegistry()
     register(registry, cache, queue, telemetry, settings.kubeconfig)
 
     @kopf.on.startup(registry=registry)
-    def take_signals_back(**_: object) -> None:
+    async def take_signals_back(**_: object) -> None:
         # kopf installs its own handlers, which would end the watches before the work in hand.
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,7 +1,7 @@
-"""What the watches last said, by kind and key. Filled by `handlers`, `resync` and our own writes; read by all.
+"""What the watches last said, by kind and key. Filled by `handlers`, `resync` and our writes; read by all.
 
-Writes are put here as they are answered, so a reconcile that follows at once sees them; an event older than what
-is known is ignored, whatever the order of arrival.
+Writes are put here as they are answered, so a reconcile that follows at once sees them; an event older than
+what is known is ignored, whatever the order of arrival.
 """
 
 from collections import OrderedDict, defaultdict
@@ -105,9 +105,9 @@ class Cache:
         keys = self._by_owner[kind].get(owner, ())
         return [self._objects[kind][key] for key in sorted(keys)]
 
-    def keys(self, kind: str = KIND) -> list[Key]:
-        """All known keys of a kind."""
-        return list(self._objects[kind])
+    def resources(self) -> list[Key]:
+        """Keys of all known SLOServes."""
+        return list(self._objects[KIND])
 
     def lagging(self, kind: str, listed: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Key, int]]:
         """(key, version) of listed objects that no watch has told us of yet."""

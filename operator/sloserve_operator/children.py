@@ -25,7 +25,7 @@ class Again(Exception):  # noqa: N818 - not an error: the pass starts over with 
 
 @dataclass
 class Children:
-    """Writer of children. `refused` remembers by (uid of the resource, kind) what the API server will not take."""
+    """Writer of children. `refused`: by (uid of the resource, kind) what the API server will not take."""
 
     kube: Kube
     cache: Cache
@@ -160,5 +160,5 @@ def _foreign(resource: SLOServe, live: Object) -> Problem | None:
         text = f"{kind} {name} belongs to a deleted SLOServe of the same name and is about to be removed"
         return Problem(Reason.WAITING_FOR_CLEANUP, text)
     whose = f"is controlled by {owner['kind']} {owner['name']}" if owner else "was not made by this resource"
-    text = f"{kind} {name} exists and {whose}; it is left untouched: delete or rename it, or rename this SLOServe"
+    text = f"{kind} {name} exists and {whose}; it is left untouched: delete it, or rename this SLOServe"
     return Problem(Reason.NAME_COLLISION, text)

@@ -1,4 +1,4 @@
-"""Reads what engines say of themselves. Called by `observe`; the pods' own port, no key, one short deadline each."""
+"""Reads what engines say of themselves, on the pods' own port with a short deadline. Called by `observe`."""
 
 import asyncio
 import json

@@ -10,9 +10,9 @@ from .desired.names import MANAGER
 NOTE_LENGTH = 1024
 # Conditions whose False is worth a warning only for these reasons; the rest are steps on the way.
 WARNINGS = {
-    Reason.INVALID_SPEC, Reason.CHILD_REFUSED, Reason.NAME_COLLISION, Reason.UNSCHEDULABLE, Reason.IMAGE_PULL,
-    Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP, Reason.REPLICA_FAILURE, Reason.FORBIDDEN, Reason.DEADLINE_EXCEEDED,
-    Reason.CONFIG_REJECTED, Reason.POD_UNREACHABLE, Reason.FALLBACK,
+    Reason.INVALID_SPEC, Reason.CHILD_REFUSED, Reason.NAME_COLLISION, Reason.FORBIDDEN, Reason.UNSCHEDULABLE,
+    Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP, Reason.REPLICA_FAILURE,
+    Reason.DEADLINE_EXCEEDED, Reason.CONFIG_REJECTED, Reason.POD_UNREACHABLE, Reason.FALLBACK,
 }  # fmt: skip
 NEWS = {Reason.ALL_REPLICAS_READY, Reason.SCALED_TO_ZERO, Reason.APPLIED}
 
@@ -24,7 +24,7 @@ def transitions(
     now: str,
     instance: str,
 ) -> Iterator[dict[str, Any]]:
-    """An event for every condition that turned to a reason worth telling. `now` is RFC 3339 in UTC, microseconds."""
+    """An event for every condition that turned to a reason worth telling. `now`: RFC 3339, microseconds."""
     before = {
         c["type"]: (c["status"], c["reason"], c["message"] if c["type"] == "ConfigApplied" else "")
         for c in old

@@ -1,6 +1,6 @@
 """kopf as the informer: every watch event goes into the cache and asks for a look at its owner. Nothing else.
 
-Registered by `app`. `on.event` only, because it leaves no finalizer and no annotation on anybody's object. The one
+Registered by `app`. `on.event` only: it leaves no finalizer and no annotation on anybody's object. The one
 `on.login` gives kopf the same credentials as `kube` has.
 """
 
@@ -58,7 +58,7 @@ def register(
     """Put the login and one handler per kind into `registry`."""
 
     @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
+    async def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
         if kubeconfig:
             os.environ["KUBECONFIG"] = str(kubeconfig)
             return kopf.login_with_kubeconfig(**kwargs)

@@ -1,7 +1,7 @@
 """/livez, /readyz and /metrics. Started by `app`; the answers come from the queue and from `resync`.
 
-Alive means progress, not an open port: no work waits or runs for minutes, LISTs succeed, and what they show has
-come through the watches too. (kopf's own endpoint stays green when a watch dies.)
+Alive means progress, not an open port: no work waits or runs for minutes, LISTs succeed, and what they show
+has come through the watches too. (kopf's own endpoint stays green when a watch dies.)
 """
 
 import time
@@ -47,7 +47,7 @@ class Health:
     def ready(self) -> str | None:
         """Why the process does not serve yet, or None."""
         if self._resync.last_success is None:
-            return "the first LIST of all kinds is not complete; is the CRD installed and may the operator read it?"
+            return "the first LIST is not complete: is the CRD installed, and may the operator read it?"
         return self.alive()
 
 

@@ -1,8 +1,8 @@
 """All calls to the API server but the watches, each with a deadline. Used by `reconcile`, `resync` and `app`.
 
 A child is made by POST, so that an object of the same name that is not ours is never touched. POST leaves its
-fields under an "Update" entry of managedFields; `own` turns it into "Apply", or a field that a later apply leaves
-out would stay for ever.
+fields under an "Update" entry of managedFields; `own` turns it into "Apply", or a field that a later apply
+leaves out would stay for ever.
 """
 
 import asyncio
@@ -150,7 +150,7 @@ class Kube:
         )
 
     async def apply(self, obj: Object, uid: str) -> Object:
-        """Server-side apply to the object of that uid; another or none of that name is a KubeError 409 or 422."""
+        """Server-side apply to the object of that uid; any other of that name is a KubeError 409 or 422."""
         body = {**obj, "metadata": {**obj["metadata"], "uid": uid}}
         action = f"apply {obj['kind']} {obj['metadata']['name']}"
         return await self._call(

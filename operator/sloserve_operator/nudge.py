@@ -1,8 +1,8 @@
 """Which pods to nudge so that they read their new settings, and when to look again. Called by `reconcile`.
 
 A pod that reported another revision than the one written is nudged at once, then with growing pauses until it
-reports the new one or says that it refuses it. A pod that has never reported read its settings at its start, or
-will when it first reports; it is left alone.
+reports the new one or says that it refuses it. A pod that has never reported reads its settings at its start;
+it is left alone.
 """
 
 from collections.abc import Iterable

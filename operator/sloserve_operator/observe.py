@@ -1,4 +1,4 @@
-"""First and middle step of a reconcile: what the cache knows and what the engines say. Called by `reconcile`."""
+"""What the cache knows and what the engines say, at one moment of a pass. Called by `reconcile`."""
 
 import asyncio
 from collections.abc import Mapping

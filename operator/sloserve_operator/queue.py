@@ -1,4 +1,4 @@
-"""Keyed queue between the watches and `reconcile`: one worker per key, later adds coalesce, failures back off.
+"""Keyed queue between the watches and `reconcile`: one worker a key, adds coalesce, failures back off.
 
 Filled by `handlers`, `resync` and the workers themselves; drained by the workers that `app` starts.
 """
@@ -81,9 +81,11 @@ class KeyedQueue:
         self._active.pop(key, None)
         self._wake.set()
 
-    def idle(self) -> bool:
-        """Whether nothing is in work."""
-        return not self._active
+    async def rest(self) -> None:
+        """Wait until nothing is in work."""
+        while self._active:
+            self._wake.clear()
+            await self._wake.wait()
 
     def oldest_seconds(self) -> float:
         """Age of the longest overdue or longest running work; 0 when all is in time."""

@@ -1,10 +1,10 @@
 """Why a resource is not ready, read from its Deployment and pods. Pure; called by `status`.
 
-The sentences are those of the scheduler, the kubelet and the engine itself, taken from the objects' status: no
-logs and no Secrets are read.
+The sentences are those of the scheduler, the kubelet and the engine itself, taken from the objects' status:
+no logs and no Secrets are read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .api.conditions import Reason
@@ -45,7 +45,7 @@ def _pod(pod: PodView, observed: Observed) -> Iterator[Why]:
         if observed.draining and "Insufficient" in text:
             yield (
                 Reason.WAITING_FOR_DRAIN,
-                f"pod {pod.name} takes the place of {_names(observed.draining)}, which ends its running requests",
+                f"pod {pod.name} waits for {_names(observed.draining)} to end its running requests",
             )
         else:
             yield Reason.UNSCHEDULABLE, f"pod {pod.name}: {text}"
@@ -86,5 +86,5 @@ def _error_line(ended: Mapping[str, Any]) -> str:
     return (chosen[0] if chosen else str(ended.get("reason", "no message")))[:1000]
 
 
-def _names(pods: object) -> str:
-    return ", ".join(f"pod {pod.name}" for pod in pods)  # type: ignore[attr-defined]
+def _names(pods: Sequence[PodView]) -> str:
+    return ", ".join(f"pod {pod.name}" for pod in pods)

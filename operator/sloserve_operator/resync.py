@@ -47,7 +47,7 @@ class Resync:
         self._succeeded()
 
     async def check(self) -> None:
-        """One pass: what was listed in the last pass and is still unknown to the cache never came by watch."""
+        """One pass: what the last pass listed and the cache still does not know never came by watch."""
         for kind in KINDS:
             for namespace in self._namespaces:
                 await self._compare(kind, namespace)
@@ -76,5 +76,5 @@ class Resync:
     def _succeeded(self) -> None:
         self.last_success = self._clock()
         self._telemetry.last_list.set_to_current_time()
-        for key in self._cache.keys():
+        for key in self._cache.resources():
             self._queue.add(key)

@@ -1,6 +1,6 @@
 """Last step of a reconcile: the status that the resource should have. Pure; called by `reconcile`.
 
-`problem` is what kept the children from being written, if anything did; everything else is read from `Observed`.
+`problem` is what kept the children from being written, if anything did; all else is read from `Observed`.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from .api.resource import Object
 from .api.status import SLOServeStatus
 from .desired.names import selector
 from .reasons import condition, why_not_ready
-from .view import Observed
+from .view import Observed, PodView
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     return SLOServeStatus.model_validate(new) == SLOServeStatus.model_validate(old)
 
 
-def _pod(pod: Any) -> Object:
+def _pod(pod: PodView) -> Object:
     out: Object = {"name": pod.name, "ready": pod.ready}
     if pod.state:
         if pod.state.applied.revision:
@@ -124,48 +124,45 @@ def progressing(subject: Subject, observed: Observed, problem: Problem | None) -
     if deadline.get("reason") == "ProgressDeadlineExceeded":
         return Condition("Progressing", "False", Reason.DEADLINE_EXCEEDED, deadline.get("message", ""))
     counts = (observed.deployment or {}).get("status") or {}
-    text = f"{counts.get('updatedReplicas', 0)} of {subject.replicas} engines are new, {counts.get('availableReplicas', 0)} available"
+    new, available = counts.get("updatedReplicas", 0), counts.get("availableReplicas", 0)
+    text = f"{new} of {subject.replicas} engines are new, {available} available"
     return Condition("Progressing", "True", Reason.ROLLING_OUT, text)
 
 
 def config_applied(observed: Observed, problem: Problem | None) -> Condition:
-    """Whether every pod reports the live settings last written; a pod that has not reported does not count."""
+    """Whether every pod reports the settings last written; a pod that has not reported does not count."""
+    status, reason, message = _config_verdict(observed, problem)
+    return Condition("ConfigApplied", status, reason, message)
 
-    def verdict(status: Status, reason: Reason, message: str) -> Condition:
-        return Condition("ConfigApplied", status, reason, message)
 
-    if observed.revision is None or (problem and not observed.pods):
-        return verdict(
-            "False", Reason.NOT_WRITTEN, problem.message if problem else "the ConfigMap is not written yet"
-        )
-    if not observed.pods:
-        return verdict("Unknown", Reason.NO_PODS, f"generation {observed.generation} waits for a pod")
-    for pod in observed.pods:
+def _config_verdict(observed: Observed, problem: Problem | None) -> tuple[Status, Reason, str]:
+    pods, wanted = observed.pods, f"generation {observed.generation}"
+    if observed.revision is None or (problem and not pods):
+        text = problem.message if problem else "the ConfigMap is not written yet"
+        return "False", Reason.NOT_WRITTEN, text
+    if not pods:
+        return "Unknown", Reason.NO_PODS, f"{wanted} waits for a pod"
+    for pod in pods:
         rejected = pod.state.rejected if pod.state else None
         if pod.state and rejected and rejected.revision == observed.revision:
-            kept = pod.state.applied.generation
-            return verdict(
-                "False", Reason.CONFIG_REJECTED,
-                f"pod {pod.name} refuses generation {observed.generation}: {rejected.message}; generation {kept} stays in force",
-            )  # fmt: skip
-    behind = [p for p in observed.pods if not p.state or p.state.applied.revision != observed.revision]
-    total = len(observed.pods)
+            kept = f"generation {pod.state.applied.generation} stays in force"
+            text = f"pod {pod.name} refuses {wanted}: {rejected.message}; {kept}"
+            return "False", Reason.CONFIG_REJECTED, text
+    behind = [pod for pod in pods if not pod.state or pod.state.applied.revision != observed.revision]
     if not behind:
-        plural = "pod" if total == 1 else "pods"
-        return verdict(
-            "True", Reason.APPLIED, f"generation {observed.generation} is in force in {total} {plural}"
-        )
-    lost = next((p for p in behind if p.ready and p.unreachable), None)
-    if lost:
-        return verdict("False", Reason.POD_UNREACHABLE, f"pod {lost.name} {lost.unreachable}")
-    said = [
-        f"{p.name} has generation {p.state.applied.generation}"
-        if p.state
-        else f"{p.name} has not reported yet"
-        for p in behind[:5]
-    ]
-    text = f"generation {observed.generation} is in force in {total - len(behind)} of {total} pods; {', '.join(said)}"
-    return verdict("False", Reason.WAITING_FOR_PODS, text)
+        plural = "pod" if len(pods) == 1 else "pods"
+        return "True", Reason.APPLIED, f"{wanted} is in force in {len(pods)} {plural}"
+    if lost := next((pod for pod in behind if pod.ready and pod.unreachable), None):
+        return "False", Reason.POD_UNREACHABLE, f"pod {lost.name} {lost.unreachable}"
+    said = ", ".join(_report_of(pod) for pod in behind[:5])
+    text = f"{wanted} is in force in {len(pods) - len(behind)} of {len(pods)} pods; {said}"
+    return "False", Reason.WAITING_FOR_PODS, text
+
+
+def _report_of(pod: PodView) -> str:
+    if pod.state is None or not pod.state.applied.revision:
+        return f"{pod.name} has not reported yet"
+    return f"{pod.name} has generation {pod.state.applied.generation}"
 
 
 def ready(subject: Subject, observed: Observed, problem: Problem | None) -> Condition:

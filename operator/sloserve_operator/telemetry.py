@@ -1,4 +1,4 @@
-"""Logs and own metrics (prefix sloserve_). Set up by `app`, written to from `reconcile`, `resync` and the workers.
+"""Logs and own metrics (prefix sloserve_). Set up by `app`, written to by all that changes anything.
 
 One structured line per change, with namespace, name and generation; everything else is debug.
 """
@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 
 def configure_logging(form: str, level: str) -> None:
-    """Send structlog and the standard library (kopf) through one formatter to stderr; `form` is json or text."""
+    """Send structlog and the standard library (kopf) through one formatter to stderr."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

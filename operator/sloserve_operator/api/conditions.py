@@ -1,4 +1,4 @@
-"""Conditions of a SLOServe: their types, reasons, and the merge that keeps transition times. Used by `status`."""
+"""Conditions of a SLOServe: types, reasons, and the merge that keeps transition times. Used by `status`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from .schema import structural
 from .spec import SLOServeSpec
 from .status import SLOServeStatus
 
-# Children are called after the resource (Service: a DNS label that starts with a letter) and pods add two hashes.
+# Children bear the resource's name (a Service: a DNS label that starts with a letter); pods add two hashes.
 NAME_RULES = [
     cel(
         "size(self.metadata.name) <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",

@@ -1,6 +1,6 @@
 """What an engine says of itself at GET /slidingserve/v1/state: the operator's half of that contract.
 
-Read by `engine_metrics`, judged by `status` and `nudge`. Keys that we do not know are ignored, missing ones have a
+Read by `engine_metrics`, judged by `status` and `nudge`. Unknown keys are ignored, missing ones have a
 default, so that engines a version apart are still understood.
 """
 

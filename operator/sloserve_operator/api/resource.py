@@ -1,4 +1,4 @@
-"""One SLOServe as the operator reads it: identity and parsed spec. Made in `reconcile`, read by all after it."""
+"""One SLOServe as the operator reads it: identity and parsed spec. Made in `reconcile`, read by all after."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

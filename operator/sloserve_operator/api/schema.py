@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from .rules import CHANGE, CHANGE_TEXT, REQUIRED_BY_RULE, VALIDATIONS
 
 KEPT = (
-    "description", "type", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength", "maxLength",
-    "minItems", "maxItems", "minProperties", "maxProperties", VALIDATIONS, "x-kubernetes-list-type",
-    "x-kubernetes-list-map-keys", "x-kubernetes-preserve-unknown-fields",
+    "description", "type", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength",
+    "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", VALIDATIONS,
+    "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
 )  # fmt: skip
+FORBIDDEN = {"oneOf", "allOf", "prefixItems", "not"}
 
 
 class NotStructuralError(TypeError):
@@ -37,30 +38,33 @@ def _convert(
     node, parents = _inline(node, defs, path, parents)
     if "anyOf" in node:
         node = _union(node, path)
-        if "anyOf" not in node:
-            return _convert(node, defs, path, parents)
-        return _int_or_string(node)
-    for word in ("oneOf", "allOf", "prefixItems", "not"):
-        if word in node:
-            raise NotStructuralError(
-                f"{path}: {word} has no structural form; use optional siblings and a CEL rule"
-            )
+        return _int_or_string(node) if "anyOf" in node else _convert(node, defs, path, parents)
+    if word := FORBIDDEN & node.keys():
+        raise NotStructuralError(
+            f"{path}: {word} has no structural form; use optional siblings and a CEL rule"
+        )
     if "type" not in node:
         raise NotStructuralError(f"{path}: no type; give the field one")
+    out = _scalar(node)
+    if node["type"] == "object":
+        out |= _object(node, defs, path, parents)
+    if node["type"] == "array":
+        out["items"] = _convert(node["items"], defs, f"{path}[]", parents)
+    return out
+
+
+def _scalar(node: dict[str, Any]) -> dict[str, Any]:
+    """What a node says of itself, in OpenAPI 3.0's words."""
     out = {key: node[key] for key in KEPT if key in node}
     if CHANGE in node:
         out["description"] = f"{node['description']} {CHANGE_TEXT[node[CHANGE]]}"
     if "const" in node:
         out["enum"] = [node["const"]]
     for bound, word in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if word in node:  # OpenAPI 3.0: a flag beside the bound
+        if word in node:  # a flag beside the bound
             out[bound], out[word] = node[word], True
     if node["type"] == "integer":
         out["format"] = "int64"
-    if node["type"] == "object":
-        out.update(_object(node, defs, path, parents))
-    if node["type"] == "array":
-        out["items"] = _convert(node["items"], defs, f"{path}[]", parents)
     return out
 
 

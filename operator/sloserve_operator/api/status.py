@@ -4,8 +4,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from .base import Model
 from .rules import extra
-from .spec import Model
 
 
 class Condition(Model):

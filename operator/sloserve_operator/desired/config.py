@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..api.resource import SLOServe
+from sloserve_operator.api.resource import SLOServe
+
 from .names import canonical, digest
 
 KEY = "slidingserve.json"

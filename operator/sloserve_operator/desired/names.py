@@ -5,8 +5,8 @@ import json
 import re
 from typing import Any
 
-from ..api import GROUP
-from ..api.resource import Object, SLOServe
+from sloserve_operator.api import GROUP
+from sloserve_operator.api.resource import Object, SLOServe
 
 MANAGER = "sloserve-operator"
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -61,7 +61,7 @@ def digest(value: Any, length: int = 12) -> str:
 
 
 def child(resource: SLOServe, api_version: str, kind: str, name: str, **body: Any) -> Object:
-    """A child owned by the resource, stamped with the hash of what we ask for (so that a removed field shows)."""
+    """A child owned by the resource, with a hash of what we ask for (so that a removed field shows)."""
     obj: Object = {
         "apiVersion": api_version,
         "kind": kind,

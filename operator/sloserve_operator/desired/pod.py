@@ -5,8 +5,9 @@ Nothing here depends on the operator's own version or on a hot setting, so neith
 
 from typing import Any
 
-from ..api.resource import Object, SLOServe
-from ..api.spec import CPU, Engine, ModelSource
+from sloserve_operator.api.resource import Object, SLOServe
+from sloserve_operator.api.spec_engine import CPU, Engine, ModelSource
+
 from .names import config_name, image_version, labels
 
 PORT = 8000

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..api.resource import Object, SLOServe
-from ..api.spec import CPU
+from sloserve_operator.api.resource import Object, SLOServe
+from sloserve_operator.api.spec_engine import CPU
+
 from . import config, pod
 from .names import ENGINE_IMAGE, RESTART_HASH, child, config_name, digest, selector
 
