@@ -38,9 +38,8 @@ def room(snapshot: Snapshot, order: Ints, max_chunk: int | None) -> Room:
     """
     decodes = np.flatnonzero(snapshot.is_decode)
     if len(decodes) > snapshot.max_tokens:
-        decodes = np.sort(
-            decodes[np.argsort(snapshot.deadline[decodes], kind="stable")[: snapshot.max_tokens]]
-        )
+        due = np.argsort(snapshot.deadline[decodes], kind="stable")
+        decodes = np.sort(decodes[due[: snapshot.max_tokens]])
     left = snapshot.remaining[order]
     waiting = snapshot.phase[order] == Phase.WAITING
     kv_room = max(snapshot.free_kv_tokens - len(decodes), 0)
@@ -53,8 +52,8 @@ def room(snapshot: Snapshot, order: Ints, max_chunk: int | None) -> Room:
         budget = min(budget, max_chunk)
     if not len(decodes) and (kv_room == 0 or not len(prefills)):
         started = order[~waiting]
-        prefills = started[:1] if len(started) else order[: 1 if snapshot.max_admissions > 0 else 0]
-    else:
+        prefills = started[:1] if len(started) else order[: min(snapshot.max_admissions, 1)]
+    if len(decodes) or kv_room:
         budget = min(budget, kv_room)
     tokens = min(budget, int(snapshot.remaining[prefills].sum()))
     return Room(decodes, prefills, tokens)

@@ -22,7 +22,7 @@ def get(name: str) -> Policy:
         return _POLICIES[name]
     except KeyError:
         raise ValueError(
-            f"scheduler.policy: {name!r} is not a policy; choose one of {', '.join(names())}"
+            f"scheduler.policy: {name!r} is unknown; choose one of {', '.join(names())}"
         ) from None
 
 
