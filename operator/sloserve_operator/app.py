@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack
 
 import kopf
 import structlog
+from kubernetes.aio.config import ConfigException
 from pydantic_settings import CliApp
 
 from . import __version__
@@ -106,10 +107,8 @@ async def drain(queue: KeyedQueue) -> None:
 
 async def run(settings: Settings) -> int:
     """Run until told to stop. Returns: the exit status."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    told, end_watches = asyncio.Event(), asyncio.Event()
+    _take_signals(told)
     async with AsyncExitStack() as stack:
         telemetry, cache, queue = Telemetry(), Cache(), KeyedQueue()
         kube, engines = Kube(settings.call_timeout_seconds), EngineClient(settings.engine_timeout_seconds)
@@ -120,78 +119,76 @@ async def run(settings: Settings) -> int:
         for runner in await serve(health, telemetry, settings.health_port, settings.metrics_port):
             stack.push_async_callback(runner.cleanup)
         log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
-        images = Images(settings.engine_image, settings.engine_image_cpu)
         reconciler = Reconciler(
             kube,
             cache,
             engines,
             telemetry,
-            images,
+            Images(settings.engine_image, settings.engine_image_cpu),
             poll_seconds=settings.poll_seconds,
             instance=socket.gethostname(),
         )
-        watching = asyncio.create_task(
-            _start_and_watch(settings, kube, cache, queue, telemetry, resync, stop)
-        )
+        registry = kopf.OperatorRegistry()
+        register(registry, cache, queue, telemetry, settings.kubeconfig)
+        watching = asyncio.create_task(_watch(settings, kube, resync, registry, told, end_watches))
         background = [
             asyncio.create_task(work(queue, reconciler, telemetry)) for _ in range(settings.workers)
         ]
         background.append(
             asyncio.create_task(keep_checking(resync, queue, telemetry, settings.resync_seconds))
         )
-        stopping = asyncio.create_task(stop.wait())
+        stopping = asyncio.create_task(told.wait())
         await asyncio.wait([watching, stopping, *background], return_when=asyncio.FIRST_COMPLETED)
-        told = stop.is_set()
-        if told:
+        if clean := told.is_set():
             log.info("stopping")
-        await drain(queue)
+            await drain(queue)
         for task in (*background, stopping):
             task.cancel()
-        stop.set()
+        end_watches.set()
         results = await asyncio.gather(watching, *background, return_exceptions=True)
         faults = [result for result in results if isinstance(result, Exception)]
         for fault in faults:
-            log.error(
-                "ended",
-                error=str(fault) or repr(fault),
-                exc_info=None if isinstance(fault, StartError) else fault,
-            )
-        return 0 if told and not faults else 1
+            expected = isinstance(fault, StartError)
+            log.error("ended", error=str(fault) or repr(fault), exc_info=None if expected else fault)
+        return 0 if clean and not faults else 1
 
 
-async def _start_and_watch(
+def _take_signals(told: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+
+
+async def _watch(
     settings: Settings,
     kube: Kube,
-    cache: Cache,
-    queue: KeyedQueue,
-    telemetry: Telemetry,
     resync: Resync,
-    stop: asyncio.Event,
+    registry: kopf.OperatorRegistry,
+    told: asyncio.Event,
+    end_watches: asyncio.Event,
 ) -> None:
-    """Connect, wait for the CRD, fill the cache, then watch until `stop`; returning early is a fault."""
+    """Connect, wait for the CRD, fill the cache, watch until `end_watches`; an earlier end is a fault."""
     try:
         await kube.connect(settings.kubeconfig)
         await wait_for_crd(kube, settings.crd_timeout_seconds)
         await resync.prime()
-    except KubeError as error:
-        raise StartError(str(error)) from error
-    log.info("watching", resources=len(cache.resources()))
-    registry = kopf.OperatorRegistry()
-    register(registry, cache, queue, telemetry, settings.kubeconfig)
-
-    @kopf.on.startup(registry=registry)
-    async def take_signals_back(**_: object) -> None:
-        # kopf installs its own handlers, which would end the watches before the work in hand.
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
-
+    except (KubeError, OSError, ConfigException) as error:
+        raise StartError(f"cannot start: {error}") from error
+    log.info("watching")
     namespaces = settings.watched()
-    await kopf.operator(
-        registry=registry, settings=kopf_settings(), standalone=True, clusterwide=not namespaces,
-        namespaces=namespaces, stop_flag=stop,
-    )  # fmt: skip
-    if not stop.is_set():
+    others = asyncio.all_tasks()
+    tasks = await kopf.spawn_tasks(
+        registry=registry,
+        settings=kopf_settings(),
+        standalone=True,
+        clusterwide=not namespaces,
+        namespaces=namespaces,
+        stop_flag=end_watches,
+    )
+    # kopf's own signal handlers would end the watches before the work in hand.
+    _take_signals(told)
+    await kopf.run_tasks(tasks, ignored=others)
+    if not end_watches.is_set():
         raise StartError("the watches ended by themselves; starting anew")
 
 

@@ -148,8 +148,8 @@ class Engine(Model):
             cel(
                 f"self.all(word, !word.matches('^--?({OWN_ARGUMENTS})(=.*)?$'))",
                 "engine.extraArgs must not set what the resource or the operator decides (host, port,"
-                " revision, tensor-parallel-size, served-model-name, max-model-len, shutdown-timeout, scheduler):"
-                " use the fields of the resource",
+                " revision, tensor-parallel-size, served-model-name, max-model-len, shutdown-timeout,"
+                " scheduler): use the fields of the resource",
             ),
             x_kubernetes_list_type="atomic",
         ),
