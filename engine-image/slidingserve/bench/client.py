@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,11 +114,11 @@ async def _stream(client: httpx.AsyncClient, target: Target, item: Item, result:
         if response.status_code != 200:
             result.error = f"{response.status_code}: {_message(await response.aread())}"
             return
-        async for line in response.aiter_lines():
-            if not line.startswith("data:"):
+        async for line in _lines(response):
+            if not line.startswith(b"data:"):
                 continue
-            payload = line.removeprefix("data:").strip()
-            if payload == "[DONE]":
+            payload = line.removeprefix(b"data:").strip()
+            if payload == b"[DONE]":
                 if not result.token_times:
                     result.error = "stream ended without a token"
                 return
@@ -126,6 +127,16 @@ async def _stream(client: httpx.AsyncClient, target: Target, item: Item, result:
     result.error = (
         f"stream was cut after {len(result.token_times)} of {item.output_tokens} tokens (no [DONE])"
     )
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[bytes]:
+    """Lines of a stream, ended by newlines alone: httpx's own also end at U+2028, which models do write."""
+    rest = b""
+    async for data in response.aiter_bytes():
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line
+    yield rest
 
 
 def body(target: Target, item: Item) -> dict[str, Any]:
@@ -142,7 +153,7 @@ def body(target: Target, item: Item) -> dict[str, Any]:
     }
 
 
-def _take(result: Result, payload: str, now: float) -> bool:
+def _take(result: Result, payload: bytes, now: float) -> bool:
     """Book one event; False ends the stream (an error that came as an event)."""
     try:
         event = json.loads(payload)
@@ -151,10 +162,10 @@ def _take(result: Result, payload: str, now: float) -> bool:
         usage = event.get("usage") or {}
         text = "".join(str(choice.get("text") or "") for choice in choices)
     except (ValueError, AttributeError):
-        result.error = f"stream holds an event that is not a completion: {payload[:80]!r}"
+        result.error = f"stream holds an event that is no completion: {payload[:80].decode(errors='replace')}"
         return False
     if error:
-        result.error = f"error in the stream: {_message(payload.encode())}"
+        result.error = f"error in the stream: {_message(payload)}"
         return False
     result.text += text
     # Servers without usage in every chunk: a chunk with text counts as one token.

@@ -12,6 +12,10 @@ from typing import Any
 Behave = Callable[[dict[str, Any], dict[str, str]], str]
 
 
+TEXT = "x\u2028\x85"
+"""Characters that end a line for Python's splitlines, but not in a stream of events."""
+
+
 @dataclass
 class FakeServer:
     """``behave(body, headers)`` names what happens to a completion; requests are kept for assertions."""
@@ -60,9 +64,8 @@ class FakeServer:
         sent = tokens // 2 if what in {"cut", "close"} else tokens
         for count in range(1, sent + 1):
             if what != "pairs" or count % 2 == 0:
-                _event(
-                    writer, json.dumps({"choices": [{"text": "x"}], "usage": {"completion_tokens": count}})
-                )
+                chunk = {"choices": [{"text": TEXT}], "usage": {"completion_tokens": count}}
+                _event(writer, json.dumps(chunk, ensure_ascii=False))
                 await writer.drain()
                 await asyncio.sleep(0)
         if what == "close":

@@ -8,7 +8,7 @@ from slidingserve.bench.client import Target
 from slidingserve.bench.replay import Progress, replay
 from slidingserve.bench.workload import ClassMix, Item
 
-from tests.unit.bench.server import serving
+from tests.unit.bench.server import TEXT, serving
 
 
 def items(count: int, tokens: int = 6) -> list[Item]:
@@ -21,6 +21,7 @@ async def test_each_token_has_a_time_and_the_class_travels_in_the_header() -> No
         assert [row.index for row in rows] == [0, 1, 2]
         assert all(row.ok and row.status == 200 and len(row.token_times) == 6 for row in rows)
         assert all(row.token_times == sorted(row.token_times) for row in rows)
+        assert all(row.text == TEXT * 6 for row in rows)
         prompts = {tuple(body["prompt"]) for body, _ in server.seen}
         assert prompts == {tuple(item.token_ids(9)) for item in items(3)}
         body, headers = server.seen[0]
