@@ -251,6 +251,11 @@ def _unknown(part: _Part, path: str) -> Iterator[str]:
                 yield from _unknown(item, f"{path}{info.alias}{index}.")
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the schema beside this file."""
     SCHEMA_FILE.write_text(schema_text())
-    sys.stdout.write(f"wrote {SCHEMA_FILE}\n")
+    sys.stdout.write(f"wrote {SCHEMA_FILE.name}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from slidingserve.predictor.calibration import default_model
+from slidingserve.predictor.features import Features, Scene, batch_features
+from slidingserve.predictor.model import LatencyModel, Weights
+from slidingserve.predictor.online import CELL_SAMPLES, EXPERT_SAMPLES, MAX_CELLS, OnlinePredictor, Samples
+
+TRUTH = LatencyModel(Weights(0.012, (3e-9, 1e-9, 0.0, 1e-4, 6e-8, 1.8e-4, 0.0)))
+
+
+class Machine:
+    """Batches of every scene as a machine of known behaviour would run them."""
+
+    def __init__(
+        self, truth: LatencyModel = TRUTH, noise: float = 0.03, stray: float = 0.0, seed: int = 7
+    ) -> None:
+        self.truth, self.noise, self.stray = truth, noise, stray
+        self.rng = np.random.default_rng(seed)
+
+    def batch(self, scene: Scene) -> Features:
+        rng = self.rng
+        decodes = rng.integers(10, 3000, rng.integers(1, 64)).tolist()
+        chunks = [(int(rng.integers(1, 800)), int(rng.integers(0, 4000))) for _ in range(rng.integers(1, 3))]
+        return batch_features(
+            [] if scene == Scene.PREFILL else decodes, [] if scene == Scene.DECODE else chunks
+        )
+
+    def run(self, predictor: OnlinePredictor, count: int) -> None:
+        for i in range(count):
+            features = self.batch(tuple(Scene)[i % 3])
+            seconds = self.truth.predict(features) * float(np.exp(self.rng.normal(0, self.noise)))
+            predictor.observe(features, seconds * (10 if self.rng.random() < self.stray else 1))
+
+    def errors(self, model: LatencyModel, scenes: tuple[Scene, ...] = tuple(Scene)) -> np.ndarray:
+        batches = [self.batch(scene) for scene in scenes for _ in range(100)]
+        return np.array([model.predict(b) / self.truth.predict(b) - 1 for b in batches])
+
+
+def error(machine: Machine, model: LatencyModel) -> float:
+    return float(np.abs(machine.errors(model)).mean())
+
+
+@pytest.mark.parametrize(
+    ("samples", "noise", "stray", "bound"),
+    [(1000, 0.02, 0.0, 0.01), (1000, 0.10, 0.0, 0.03), (1000, 0.03, 0.10, 0.02), (100, 0.03, 0.05, 0.03)],
+)
+def test_the_machine_is_recovered_through_noise_and_strays(
+    samples: int, noise: float, stray: float, bound: float
+) -> None:
+    machine, predictor = Machine(noise=noise, stray=stray), OnlinePredictor(default_model("cuda"))
+    machine.run(predictor, samples)
+    assert predictor.refit()
+    assert error(machine, predictor.model) < bound
+
+
+def test_ten_batches_bring_a_default_model_of_other_hardware_to_the_right_level() -> None:
+    machine, predictor = Machine(), OnlinePredictor(default_model("cpu"))
+    before = error(machine, predictor.model)
+    machine.run(predictor, 12)
+    predictor.refit()
+    assert before > 1
+    assert error(machine, predictor.model) < 0.25
+
+
+def test_batches_of_one_shape_move_the_level_and_keep_the_proportions() -> None:
+    """A steady load shows one shape; three identical columns cannot tell what costs what."""
+    predictor = OnlinePredictor(TRUTH)
+    steady = batch_features([500] * 8, [])
+    for _ in range(200):
+        predictor.observe(steady, 2 * TRUTH.predict(steady))
+    predictor.refit()
+    chunk = batch_features([], [(512, 0)])
+    assert predictor.model.predict(steady) == pytest.approx(2 * TRUTH.predict(steady), rel=0.02)
+    assert 1.0 < predictor.model.predict(chunk) / TRUTH.predict(chunk) < 2.5
+
+
+def test_features_that_always_move_together_still_predict() -> None:
+    machine, predictor = Machine(), OnlinePredictor(default_model("cuda"))
+    for tokens in range(
+        16, 1600, 16
+    ):  # one chunk a batch: prefill tokens and largest chunk are the same number
+        features = batch_features([], [(tokens, 0)])
+        predictor.observe(features, machine.truth.predict(features))
+    predictor.refit()
+    for tokens in (100, 1000):
+        features = batch_features([], [(tokens, 0)])
+        assert predictor.model.predict(features) == pytest.approx(machine.truth.predict(features), rel=0.02)
+
+
+def test_after_a_change_of_regime_recent_batches_win() -> None:
+    machine, predictor = Machine(), OnlinePredictor(default_model("cuda"))
+    machine.run(predictor, 1000)
+    predictor.refit()
+    weights = machine.truth.everywhere
+    slower = Machine(LatencyModel(Weights(weights.bias * 1.6, tuple(1.6 * w for w in weights.slopes))))  # type: ignore[arg-type]
+    for _ in range(6):
+        slower.run(predictor, 100)
+        predictor.refit()
+    assert error(slower, predictor.model) < 0.03
+
+
+def test_a_long_steady_load_does_not_forget_how_prefills_behave() -> None:
+    machine, predictor = Machine(), OnlinePredictor(default_model("cuda"))
+    machine.run(predictor, 600)
+    for _ in range(20_000):
+        steady = batch_features([500] * 8, [])
+        predictor.observe(steady, machine.truth.predict(steady))
+    predictor.refit()
+    assert np.abs(machine.errors(predictor.model, (Scene.PREFILL,))).mean() < 0.03
+
+
+def test_a_scene_gets_its_expert_at_the_threshold() -> None:
+    predictor = OnlinePredictor(TRUTH)
+    for i in range(EXPERT_SAMPLES - 1):
+        predictor.observe(batch_features([2**i % 977] * (i % 15 + 1), []), 0.02)
+    predictor.refit()
+    assert Scene.DECODE not in predictor.model.experts
+    predictor.observe(batch_features([70_000], []), 0.02)
+    predictor.refit()
+    assert Scene.DECODE in predictor.model.experts
+
+
+def test_no_slope_is_ever_negative_whatever_was_measured() -> None:
+    rng = np.random.default_rng(3)
+    predictor = OnlinePredictor(default_model("cuda"))
+    for _ in range(300):
+        predictor.observe(
+            Machine(seed=int(rng.integers(1_000_000))).batch(Scene.MIXED), float(rng.uniform(0.001, 2))
+        )
+    predictor.refit()
+    model = predictor.model
+    for weights in (model.everywhere, *model.experts.values()):
+        assert min(weights.bias, *weights.slopes) >= 0
+
+
+def test_a_worse_fit_is_not_put_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine, predictor = Machine(noise=0.0), OnlinePredictor(TRUTH)
+    machine.run(predictor, 100)
+    monkeypatch.setattr("slidingserve.predictor.online.fit", lambda *_: default_model("cpu"))
+    assert not predictor.refit()
+    assert predictor.model is TRUTH
+
+
+def test_a_refit_without_new_batches_changes_nothing() -> None:
+    machine, predictor = Machine(), OnlinePredictor(default_model("cuda"))
+    assert not predictor.refit()
+    machine.run(predictor, 100)
+    assert predictor.refit()
+    assert predictor.calibrated
+    model = predictor.model
+    assert not predictor.refit()
+    assert predictor.model is model
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), 1e6])
+def test_a_time_that_cannot_be_is_no_sample(seconds: float) -> None:
+    predictor = OnlinePredictor(TRUTH)
+    assert not predictor.observe(batch_features([5], []), seconds)
+    assert not predictor.observe(batch_features([], []), 0.01)
+    assert predictor.samples == 0
+
+
+def test_quality_tells_errors_and_strays_by_scene() -> None:
+    predictor = OnlinePredictor(TRUTH)
+    for i in range(10):
+        features = batch_features([100 * (i + 1)] * (i + 1), [])
+        predictor.observe(features, TRUTH.predict(features) * (100 if i == 3 else 1))
+    predictor.refit()
+    report = predictor.quality()
+    assert set(report) == {"decode"}
+    decode = report["decode"]
+    assert decode["samples"] == 10
+    assert decode["stray_share"] == pytest.approx(0.1)
+    assert decode["mae_s"] < 0.001
+    assert decode["r2"] > 0.9
+    assert 0 <= decode["under_share"] <= 1
+
+
+def test_the_window_is_bounded_and_keeps_the_rare() -> None:
+    samples, machine = Samples(), Machine()
+    rare = batch_features([], [(700, 100)])
+    samples.append(rare, 0.123)
+    for _ in range(5000):
+        samples.append(batch_features([300] * 5, []), 0.01)
+    assert 0.123 in samples.window().seconds
+    assert len(samples.window().seconds) == 1 + CELL_SAMPLES
+    for _ in range(5000):
+        samples.append(machine.batch(Scene.MIXED), 0.01)
+    assert len(samples.window().seconds) <= CELL_SAMPLES * MAX_CELLS
+
+
+def test_threads_may_observe_while_another_refits() -> None:
+    predictor = OnlinePredictor(default_model("cuda"))
+    failures: list[BaseException] = []
+
+    def guarded(work: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                failures.append(error)
+
+        return run
+
+    observers = [
+        threading.Thread(target=guarded(lambda seed=seed: Machine(seed=seed).run(predictor, 1000)))  # type: ignore[misc]
+        for seed in range(3)
+    ]
+    refits = threading.Thread(target=guarded(lambda: [predictor.refit() for _ in range(20)]))
+    for thread in [*observers, refits]:
+        thread.start()
+    for thread in [*observers, refits]:
+        thread.join()
+    assert failures == []
+    assert predictor.samples == 3000
