@@ -185,7 +185,7 @@ def test_everything_wrong_is_said_at_once() -> None:
     [
         (
             "{",
-            "slidingserve.json: it is not JSON (EOF while parsing an object at line 1 column 1); write one JSON",
+            "slidingserve.json: it is not JSON (EOF while parsing an object at line 1 column 1); write one",
         ),
         ("[1]", "slidingserve.json: [1] should be an object"),
         (b"\xff", "slidingserve.json: it is not JSON"),
