@@ -8,7 +8,7 @@ and patches no pods: the nudge goes through pods/status.
   verbs: [get, list, watch]
 - apiGroups: [sloserve.dev]
   resources: [sloserves/status]
-  verbs: [get, patch]
+  verbs: [patch]
 # Needed to own children with blockOwnerDeletion where the admission plugin OwnerReferencesPermissionEnforcement is on.
 - apiGroups: [sloserve.dev]
   resources: [sloserves/finalizers]

@@ -21,6 +21,8 @@ from tests.cluster.api import Cluster
 from tests.cluster.cache import ClusterError
 
 NAMESPACE = "monitoring"
+NAME = "tests"
+"""Of the Prometheus object."""
 OWNER = "slidingserve.dev/owner=tests"
 HERE = Path(__file__).parent
 
@@ -60,12 +62,16 @@ class Prometheus:
     def wait_for(
         self, expr: str, enough: Callable[[list[Sample]], bool] = bool, seconds: float = 60
     ) -> list[Sample]:
-        """Query until `enough` of the samples (by default: one is there). ClusterError says what came."""
+        """Query until `enough` of the samples (by default: one is there). ClusterError says what came.
+
+        While it waits it has the pod's volumes refreshed: a new PodMonitor is scraped in seconds, not a minute.
+        """
         deadline = time.monotonic() + seconds
         while not enough(samples := self.query(expr)):
             if time.monotonic() > deadline:
                 raise ClusterError(f"after {seconds:g} s `{expr}` gives {samples or 'nothing'}")
-            time.sleep(0.5)
+            self._refresh_configuration()
+            time.sleep(1)
         return samples
 
     def targets(self) -> dict[str, str]:
@@ -76,6 +82,12 @@ class Prometheus:
     def is_up(self) -> bool:
         """Whether it answers queries."""
         return self.cluster.kubectl_result("get", "--raw", self._path("query", query="1")).returncode == 0
+
+    def _refresh_configuration(self) -> None:
+        """Change an annotation of the pod: the kubelet then updates its mounted configuration at once."""
+        annotation = f"slidingserve.dev/refresh={time.time()}"
+        pods = ("-l", f"operator.prometheus.io/name={NAME}")
+        self.cluster.kubectl("-n", NAMESPACE, "annotate", "--overwrite", "pods", *pods, annotation)
 
     def _api(self, what: str, **parameters: str) -> Any:
         answer = self.cluster.kubectl_result("get", "--raw", self._path(what, **parameters))
@@ -126,6 +138,27 @@ def uninstall(cluster: Cluster) -> None:
     cluster.kubectl(*gone, "clusterrole,clusterrolebinding", *roles)
     cluster.kubectl(*gone, "namespace", NAMESPACE)
     cluster.kubectl(*gone, "crd", *(_crd(plural) for plural in CRDS))
+
+
+def scrapeable_pod(cluster: Cluster, port: str, labels: dict[str, str]) -> dict[str, Any]:
+    """A pod with real metrics at `/metrics` on a port of that name: a Prometheus with no work.
+
+    Stands in for an engine where only the way from a pod to a query is of interest.
+    """
+    container = {
+        "name": "main",
+        "image": _load(cluster, "prometheus"),
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["--config.file=/dev/null", "--storage.tsdb.path=/tmp/data"],
+        "ports": [{"name": port, "containerPort": 9090}],
+    }
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 1}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "metrics", "labels": labels},
+        "spec": spec,
+    }
 
 
 def _crd(plural: str) -> str:

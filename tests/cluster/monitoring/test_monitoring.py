@@ -1,31 +1,25 @@
 """The monitoring stack itself: a PodMonitor anywhere in the cluster becomes samples that can be queried."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster import api, monitoring
+from tests.cluster import monitoring
 from tests.cluster.api import Cluster
 from tests.cluster.cache import ClusterError
 from tests.cluster.monitoring import Prometheus
 
 pytestmark = pytest.mark.cluster
 
-COREDNS = """
+POD_MONITOR = """
 apiVersion: monitoring.coreos.com/v1
 kind: PodMonitor
-metadata: {name: coredns, namespace: kube-system}
+metadata: {name: any}
 spec:
-  selector: {matchLabels: {k8s-app: kube-dns}}
-  podMetricsEndpoints: [{portNumber: 9153, path: /metrics}]
+  selector: {matchLabels: {app: any}}
+  podMetricsEndpoints: [{port: web, path: /metrics}]
 """
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    chosen = api.get()
-    chosen.up()
-    return chosen
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +39,16 @@ def test_a_second_install_changes_nothing(cluster: Cluster, prometheus: Promethe
     assert cluster.kubectl(*state) == before
 
 
-def test_a_pod_monitor_in_any_namespace_is_scraped(cluster: Cluster, prometheus: Prometheus) -> None:
-    cluster.kubectl("apply", "-f", "-", stdin=COREDNS)
-    try:
-        (up,) = prometheus.wait_for(
-            'up{namespace="kube-system"}', lambda found: [s.value for s in found] == [1]
-        )
-        assert up.labels["job"] == "kube-system/coredns"
-        assert prometheus.query("count(coredns_build_info)")[0].value == 1
-        assert "up" in prometheus.targets().values()
-    finally:
-        cluster.kubectl("delete", "-f", "-", stdin=COREDNS)
+def test_a_pod_monitor_in_any_namespace_is_scraped(
+    cluster: Cluster, prometheus: Prometheus, namespace: str
+) -> None:
+    pod = monitoring.scrapeable_pod(cluster, "web", labels={"app": "any"})
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=json.dumps(pod))
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=POD_MONITOR)
+    up = f'up{{namespace="{namespace}"}}'
+    (sample,) = prometheus.wait_for(up, lambda found: [s.value for s in found] == [1])
+    assert sample.labels["job"] == f"{namespace}/any"
+    assert prometheus.query(f'count(prometheus_build_info{{namespace="{namespace}"}})')[0].value == 1
 
 
 def test_an_expression_that_prometheus_refuses_is_named(prometheus: Prometheus) -> None:
@@ -64,5 +57,5 @@ def test_an_expression_that_prometheus_refuses_is_named(prometheus: Prometheus) 
 
 
 def test_waiting_in_vain_says_what_was_there(prometheus: Prometheus) -> None:
-    with pytest.raises(ClusterError, match="after 0.1 s `absent_metric` gives nothing"):
+    with pytest.raises(ClusterError, match=r"after 0\.1 s `absent_metric` gives nothing"):
         prometheus.wait_for("absent_metric", seconds=0.1)
