@@ -48,7 +48,7 @@ def serve(
         typer.Option(
             "--slo-config",
             metavar="DIR",
-            help="Directory with slidingserve.json (classes, policy, alpha); changes are applied while serving.",
+            help="Directory with slidingserve.json (classes, policy, alpha); changes are applied live.",
         ),
     ] = None,
     state_dir: Annotated[
@@ -76,7 +76,8 @@ def serve(
         ),
     ] = False,
 ) -> None:
-    """Run vLLM's OpenAI server with the SlidingServe scheduler. Other arguments go to `vllm serve` as they are."""
+    """Run vLLM's OpenAI server with the SlidingServe scheduler. Other arguments go to `vllm serve` as they
+    are."""
     from slidingserve.server.launch import LaunchError, prepare
 
     try:

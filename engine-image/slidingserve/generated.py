@@ -1,9 +1,10 @@
-"""Files of the repository that the engine's package makes: `make generate` asks for them by `generated_files`."""
+"""Files of the repository that the engine's package makes: `make generate` asks for them by
+`generated_files`."""
 
 from __future__ import annotations
 
 from slidingserve.config import schema_text
-from slidingserve.server.metrics import reference_page
+from slidingserve.server.metrics import TABLE
 
 
 def generated_files() -> dict[str, str]:
@@ -12,3 +13,36 @@ def generated_files() -> dict[str, str]:
         "engine-image/slidingserve/config.schema.json": schema_text(),
         "docs/reference/metrics.md": reference_page(),
     }
+
+
+def reference_page() -> str:
+    """docs/reference/metrics.md, generated."""
+    lines = [
+        "# Metrics of the engine",
+        "",
+        "<!-- Generated from slidingserve/server/metrics.py by `make generate`; edit the table there. -->",
+        "",
+        "They appear on the same `/metrics` as vLLM's own. Times are in seconds. Labels: `slo_class`;",
+        "`objective` is ttft, tbt or request (both); `engine` is the data parallel rank; `scene` is decode,",
+        "prefill or mixed; `branch` is chunker, constructor, fallback (the plan failed) or stock; `phase` is",
+        "waiting, prefill or decode; `role` is api or core. Counters and histograms of several processes are",
+        "summed, a gauge is merged as its row says.",
+        "",
+        "Attainment of a class, without bucket edges:",
+        "",
+        "```promql",
+        'sum by (slo_class) (rate(slidingserve_slo_good_total{objective="request"}[5m]))',
+        '  / (sum by (slo_class) (rate(slidingserve_slo_good_total{objective="request"}[5m]))',
+        '   + sum by (slo_class) (rate(slidingserve_slo_violations_total{objective="request"}[5m])))',
+        "```",
+        "",
+        "| metric | type | labels | counted in | meaning |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    merged = {"livemostrecent": "last written", "livemin": "lowest", "livemax": "highest", "livesum": "sum"}
+    for metric in TABLE:
+        kind = f"{metric.kind}, {merged[metric.mode]}" if metric.kind == "gauge" else metric.kind
+        where = {"api": "API server", "core": "engine core", "both": "both"}[metric.where]
+        labels = ", ".join(metric.labels)
+        lines.append(f"| `{metric.sample}` | {kind} | {labels} | {where} | {metric.help} |")
+    return "\n".join(lines) + "\n"

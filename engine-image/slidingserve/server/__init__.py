@@ -1,1 +1,2 @@
-"""What the front end and the processes share: live configuration, promises, attainment, metrics, state and routes."""
+"""What the front end and the processes share: live configuration, promises, attainment, metrics, state and
+routes."""

@@ -1,8 +1,9 @@
 """Was the promise kept? One `Tracker` for each HTTP request, judged by what its client sees.
 
-Tokens are counted where vLLM's output processor delivers them (only there is their number known: a chunk of the
-stream carries text), and stamped when the next part of the stream leaves the server (so that held-back and merged
-deltas count at the time the client gets them). Without streaming a token's time is when it was generated.
+Tokens are counted where vLLM's output processor delivers them (only there is their number known: a chunk of
+the stream carries text), and stamped when the next part of the stream leaves the server (so that held-back
+and merged deltas count at the time the client gets them). Without streaming a token's time is when it was
+generated.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ OBJECTIVES = ("ttft", "tbt", "request")
 
 @dataclass
 class ClassCounts:
-    """Counts of one class since the start of this process, for the state endpoint; the same events as the metrics."""
+    """Counts of one class since the start of this process, for the state endpoint; the same events as the
+    metrics."""
 
     requests: int = 0
     good: int = 0
@@ -90,7 +92,8 @@ class Sequence:
             self.late_first = now > self.due(0)
             series("ttft_seconds", slo_class).observe(now - self._arrival)
             gaps -= 1
-        # Of tokens that come together the first has the earliest deadline, the first later one decides for all.
+        # Of tokens that come together the first has the earliest deadline, the first later one decides for
+        # all.
         if gaps:
             self.late_later |= now > self.due(max(self.tokens, 1))
             series("tbt_seconds", slo_class).observe(now - self._last if self.tokens else 0.0)
@@ -154,9 +157,9 @@ class Tracker:
     def close(self, counts: Counts, *, status: int, disconnected: bool) -> None:
         """Give the verdict and count it.
 
-        `status`: of the HTTP response, 0 if none was started. A request that never reached the engine counts only if
-        it was refused for overload or failed (429, 500 and above). When the client left, what it had missed by then
-        counts as missed and the rest not at all.
+        `status`: of the HTTP response, 0 if none was started. A request that never reached the engine
+        counts only if it was refused for overload or failed (429, 500 and above). When the client left,
+        what it had missed by then counts as missed and the rest not at all.
         """
         for forget in self.forget:
             forget()

@@ -1,12 +1,12 @@
-"""What one API server process knows: configuration in force, solo times, its counts, and the state of the whole pod.
+"""What one API server process knows: configuration in force, solo times, its counts, and the state of the
+whole pod.
 
-Made once by the endpoint plugin when vLLM's application starts; the middleware, the wrapper of `process_inputs` and
-the routes find it by `get`.
+Made once by the endpoint plugin when vLLM's application starts; the middleware, the wrapper of
+`process_inputs` and the routes find it by `get`.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Mapping
@@ -15,7 +15,8 @@ from typing import Any
 
 from slidingserve.config import EngineConfig
 from slidingserve.predictor.solo import SoloTable
-from slidingserve.server import metrics, state
+from slidingserve.server import metrics
+from slidingserve.server import state as files
 from slidingserve.server.attainment import OBJECTIVES, Counts, Tracker
 from slidingserve.server.live import LiveConfig, View
 from slidingserve.server.promise import Asked, Promise, resolve
@@ -38,7 +39,8 @@ class FrontEnd:
         vllm_version: str,
         solo: SoloTable,
     ) -> None:
-        """`expected`: how many processes of each role this pod has. `solo`: holds until a core has published one.
+        """`expected`: how many processes of each role this pod has. `solo`: holds until a core has
+        published one.
 
         Reads the configuration at once.
         """
@@ -47,11 +49,11 @@ class FrontEnd:
         self._index = index
         self._expected = expected
         self._vllm_version = vllm_version
-        self._cores: list[state.Document] = []
+        self._cores: list[files.Document] = []
         self._cores_read = -1.0
         self._solo = solo
         self._solo_source: object = None
-        self._written: tuple[float, state.Document] = (-1.0, {})
+        self._written: tuple[float, files.Document] = (-1.0, {})
         self._known: set[str] = set()
         self.live = LiveConfig(runtime.config_dir, max_batch_tokens, role="api", on_change=self._changed)
         self._changed(self.live.view)
@@ -80,46 +82,31 @@ class FrontEnd:
 
     def solo(self) -> SoloTable:
         """The solo times that the core published last; before it has, those of the safe default model."""
-        for core in self.cores():
-            document = core.get("solo")
-            if document is not None and document != self._solo_source:
-                self._solo, self._solo_source = SoloTable.from_json(document), document
-            break
+        document = next((core["solo"] for core in self.cores() if core.get("solo")), None)
+        if document is not None and document != self._solo_source:
+            self._solo, self._solo_source = SoloTable.from_json(document), document
         return self._solo
 
-    def cores(self) -> list[state.Document]:
+    def cores(self) -> list[files.Document]:
         """What the engine cores reported, read at most once a second."""
         now = time.monotonic()
         if now - self._cores_read >= 1.0:
             self._cores_read = now
-            self._cores = [d for d in state.read_all(self.runtime.process_dir) if d["role"] == "core"]
+            self._cores = [d for d in files.read_all(self.runtime.process_dir) if d["role"] == "core"]
         return self._cores
 
-    def state(self) -> state.Document:
+    def state(self) -> files.Document:
         """The answer of the state endpoint."""
-        own = self.document()
-        others = [
-            d
-            for d in state.read_all(self.runtime.process_dir)
-            if (d["role"], d["index"]) != (own["role"], own["index"])
-        ]
+        own = files.stamped("api", self._index, self.document())
+        others = [d for d in files.read_all(self.runtime.process_dir) if not files.same_process(d, own)]
         reason = self.runtime.fallback_reason
         expected = {**self._expected, "core": 0} if reason else self._expected
-        return state.merge([own, *others], expected, self._vllm_version, reason)
+        return files.merge([own, *others], expected, self._vllm_version, reason)
 
-    def document(self) -> state.Document:
+    def document(self) -> files.Document:
         """What this process reports of itself."""
-        view = self.live.view
         return {
-            "role": "api",
-            "index": self._index,
-            "pid": os.getpid(),
-            "revision": view.config.revision,
-            "generation": view.config.generation,
-            "policy": view.config.scheduler.policy,
-            "alpha": view.config.alpha,
-            "unknownKeys": list(view.unknown_keys),
-            "rejected": view.rejected.to_json() if view.rejected else None,
+            **self.live.view.to_json(),
             "classes": {name: asdict(counts) for name, counts in list(self.counts.classes.items())},
         }
 
@@ -128,7 +115,7 @@ class FrontEnd:
         now, document = time.monotonic(), self.document()
         written, last = self._written
         if document != last or now - written >= REWRITE_SECONDS:
-            state.write(self.runtime.process_dir, "api", self._index, document)
+            files.write(self.runtime.process_dir, files.stamped("api", self._index, document))
             self._written = (now, document)
 
     def _beat(self) -> None:

@@ -1,11 +1,12 @@
 """From `slidingserve serve` to vLLM's own command line: directories, environment and arguments.
 
-Nothing here imports vLLM or prometheus_client: the environment must be set before either is imported. The last step,
-the gate and the call of vLLM, is `slidingserve.vllm_adapter.entry`.
+Nothing here imports vLLM or prometheus_client: the environment must be set before either is imported. The
+last step, the gate and the call of vLLM, is `slidingserve.vllm_adapter.entry`.
 """
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import shutil
@@ -20,7 +21,8 @@ from slidingserve.server.runtime import Runtime
 SCHEDULER = "slidingserve.vllm_adapter.scheduler.make_scheduler"
 MIDDLEWARE = "slidingserve.server.middleware.PromiseMiddleware"
 PLUGINS = ("slidingserve", "slidingserve_routes")
-# Groups that vLLM loads whole when VLLM_PLUGINS is unset. Endpoint plugins are not among them: vLLM wants them named.
+# Groups that vLLM loads whole when VLLM_PLUGINS is unset. Endpoint plugins are not among them: vLLM wants
+# them named.
 OPEN_GROUPS = (
     "vllm.general_plugins",
     "vllm.platform_plugins",
@@ -35,7 +37,8 @@ class LaunchError(Exception):
 
 @dataclass(frozen=True)
 class Launch:
-    """Everything that must be in place before vLLM is imported: environment to set and vLLM's argument vector."""
+    """Everything that must be in place before vLLM is imported: environment to set and vLLM's argument
+    vector."""
 
     runtime: Runtime
     env: Mapping[str, str]
@@ -92,7 +95,8 @@ def default_profile_dir(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def plugin_list(user: str | None) -> str:
-    """Join our plugins with the user's VLLM_PLUGINS, or, where that is unset, with all that vLLM would load by itself.
+    """Join our plugins with the user's VLLM_PLUGINS, or, where that is unset, with all that vLLM would load
+    by itself.
 
     The variable is an allowlist: naming only ours would switch off, for example, the LoRA resolvers.
     """
@@ -104,12 +108,14 @@ def plugin_list(user: str | None) -> str:
 
 
 def _fresh_state_dir(wanted: Path | None) -> Path:
-    """Make the state directory, lock it for the life of this process and wipe what an earlier engine left in it.
+    """Make the state directory, lock it for the life of this process and wipe what an earlier engine left
+    in it.
 
     Only our own sub-directories are wiped, never the user's directory.
     """
     if wanted is None:
         state = Path(tempfile.mkdtemp(prefix="slidingserve-"))
+        atexit.register(shutil.rmtree, state, ignore_errors=True)
     else:
         state = wanted
         try:

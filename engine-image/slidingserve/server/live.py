@@ -1,8 +1,8 @@
 """The live configuration of one process: watched, validated, swapped as a whole, the last good one kept.
 
-Each API server and each engine core runs one in a daemon thread of its own, so a change is in force on an idle engine
-too. A mounted ConfigMap changes by a swap of its `..data` link, which a watcher sees as a deletion: any event means
-"read again", never "it is gone". A slow poll stands behind the events.
+Each API server and each engine core runs one in a daemon thread of its own, so a change is in force on an
+idle engine too. A mounted ConfigMap changes by a swap of its `..data` link, which a watcher sees as a
+deletion: any event means "read again", never "it is gone". A slow poll stands behind the events.
 """
 
 from __future__ import annotations
@@ -47,6 +47,17 @@ class View:
     rejected: Rejected | None = None
     unknown_keys: tuple[str, ...] = field(default=())
 
+    def to_json(self) -> dict[str, Any]:
+        """As a process reports it in its state file."""
+        return {
+            "revision": self.config.revision,
+            "generation": self.config.generation,
+            "policy": self.config.scheduler.policy,
+            "alpha": self.config.alpha,
+            "unknownKeys": list(self.unknown_keys),
+            "rejected": self.rejected.to_json() if self.rejected else None,
+        }
+
 
 class LiveConfig:
     """Holds the `View` of one process. Readers take `view` once and use that object: it never changes."""
@@ -78,9 +89,9 @@ class LiveConfig:
     def read(self, *, first: bool = False) -> bool:
         """Read the file and swap the view if its content is new. True if it was.
 
-        A file that cannot be taken leaves the last good configuration in force. At the start there is none: then the
-        classes of a readable file hold all the same, with the scheduler's built-in settings, so that requests find
-        their class while the state says what was refused.
+        A file that cannot be taken leaves the last good configuration in force. At the start there is none:
+        then the classes of a readable file hold all the same, with the scheduler's built-in settings, so
+        that requests find their class while the state says what was refused.
         """
         if self._file is None:
             return False
@@ -110,18 +121,20 @@ class LiveConfig:
     def start(self) -> None:
         """Begin to watch, in a daemon thread."""
         if self._file is not None:
-            threading.Thread(target=self._watch, name="slidingserve-config", daemon=True).start()
+            watched = (self._file.parent,)
+            threading.Thread(
+                target=self._watch, args=watched, name="slidingserve-config", daemon=True
+            ).start()
 
     def stop(self) -> None:
         """End the watching thread soon."""
         self._stop.set()
 
-    def _watch(self) -> None:
-        assert self._file is not None
+    def _watch(self, directory: Path) -> None:
         while not self._stop.is_set():
             try:
                 for _ in watch(
-                    self._file.parent,
+                    directory,
                     stop_event=self._stop,
                     debounce=50,
                     step=20,
@@ -134,7 +147,7 @@ class LiveConfig:
                         self._on_change(self.view)
             except Exception:
                 # The directory may vanish for a moment; whatever it is, the thread must outlive it.
-                logger.exception("slidingserve: watching %s failed, trying again", self._file.parent)
+                logger.exception("slidingserve: watching %s failed, trying again", directory)
                 self._stop.wait(self._poll_seconds)
 
     def _count(self, result: str) -> None:
@@ -143,7 +156,8 @@ class LiveConfig:
 
 
 def _safe_part(config: EngineConfig) -> EngineConfig:
-    """The promises of a configuration with built-in scheduler settings, labelled as nothing that was asked for."""
+    """The promises of a configuration with built-in scheduler settings, labelled as nothing that was asked
+    for."""
     return config.model_copy(update={"scheduler": builtin().scheduler, "revision": "", "generation": 0})
 
 

@@ -1,7 +1,8 @@
-"""Every metric of SlidingServe in one table: the truth for the code, for docs/reference/metrics.md and for the tests.
+"""Every metric of SlidingServe in one table: the truth for the code, for docs/reference/metrics.md and for
+the tests.
 
-All processes (API servers and engine cores) share vLLM's multiprocess registry, so the series appear on vLLM's own
-`/metrics`. Attainment is counted in the API servers, plans and the predictor in the cores.
+All processes (API servers and engine cores) share vLLM's multiprocess registry, so the series appear on
+vLLM's own `/metrics`. Attainment is counted in the API servers, plans and the predictor in the cores.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics import MetricWrapperBase
 
 Kind = Literal["counter", "gauge", "histogram"]
+Where = Literal["api", "core", "both"]
 Mode = Literal["livemostrecent", "livemin", "livemax", "livesum"]
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096, 8192, 16384)
@@ -79,12 +81,13 @@ logger = logging.getLogger("vllm.slidingserve")
 
 @dataclass(frozen=True)
 class Metric:
-    """One row. `name` is without prefix and without a counter's `_total`; `mode` merges a gauge over processes."""
+    """One row. `name` is without prefix and without a counter's `_total`; `mode` merges a gauge over
+    processes."""
 
     name: str
     kind: Kind
     labels: tuple[str, ...]
-    where: Literal["api", "core", "both"]
+    where: Where
     help: str
     buckets: tuple[float, ...] = ()
     mode: Mode = "livemostrecent"
@@ -95,143 +98,68 @@ class Metric:
         return PREFIX + self.name + ("_total" if self.kind == "counter" else "")
 
 
+def _counter(name: str, labels: str, where: Where, text: str) -> Metric:
+    return Metric(name, "counter", tuple(labels.split()), where, text)
+
+
+def _gauge(name: str, labels: str, where: Where, text: str, mode: Mode = "livemostrecent") -> Metric:
+    return Metric(name, "gauge", tuple(labels.split()), where, text, mode=mode)
+
+
+def _histogram(name: str, labels: str, where: Where, text: str, buckets: tuple[float, ...]) -> Metric:
+    return Metric(name, "histogram", tuple(labels.split()), where, text, buckets)
+
+
 TABLE: tuple[Metric, ...] = (
-    Metric(
-        "requests", "counter", ("slo_class",), "api", "Requests accepted, or refused for overload (429, 503)."
+    _counter(
+        "requests", "slo_class", "api", "Requests accepted, or refused for overload (429) or by a failure."
     ),
-    Metric(
-        "slo_good",
-        "counter",
-        ("slo_class", "objective"),
-        "api",
-        "Requests that kept an objective: ttft (first token), tbt (every later token) or request (both).",
+    _counter(
+        "slo_good", "slo_class objective", "api", "Requests that kept ttft, tbt (every later token) or both."
     ),
-    Metric(
-        "slo_violations",
-        "counter",
-        ("slo_class", "objective"),
-        "api",
-        "Requests that missed an objective by equation 1, ended in an error, or were refused for overload.",
+    _counter(
+        "slo_violations", "slo_class objective", "api", "Requests that missed it, failed or were refused."
     ),
-    Metric(
-        "client_disconnects", "counter", ("slo_class",), "api", "Requests whose client left before the end."
+    _counter("client_disconnects", "slo_class", "api", "Requests whose client left before the end."),
+    _histogram("ttft_seconds", "slo_class", "api", "Arrival to first token.", LATENCY),
+    _histogram("tbt_seconds", "slo_class", "api", "Gap between two tokens of one sequence.", LATENCY),
+    _histogram(
+        "slack_at_completion_seconds", "slo_class", "api", "Deadline of the last token less its time.", SLACK
     ),
-    Metric("ttft_seconds", "histogram", ("slo_class",), "api", "Arrival to first token.", LATENCY),
-    Metric(
-        "tbt_seconds", "histogram", ("slo_class",), "api", "Gap between two tokens of one sequence.", LATENCY
+    _gauge(
+        "slo_target_seconds", "slo_class objective", "api", "Limit of a class; NaN if gone, or if a slowdown."
     ),
-    Metric(
-        "slack_at_completion_seconds",
-        "histogram",
-        ("slo_class",),
-        "api",
-        "Deadline of the last token less the time it came; negative when it was late.",
-        SLACK,
+    _gauge("slo_objective_ratio", "slo_class", "api", "Share of requests that should keep the promise."),
+    _counter(
+        "plans", "engine policy branch", "core", "Steps by what decided them; stock is vLLM's own order."
     ),
-    Metric(
-        "slo_target_seconds",
-        "gauge",
-        ("slo_class", "objective"),
-        "api",
-        "The class's limit for ttft and tbt. NaN for a class that is gone, and for a ttft that is a slowdown.",
+    _counter("planner_errors", "engine", "core", "Plans that failed; vLLM's own order served the step."),
+    _histogram("plan_seconds", "engine policy", "core", "Time to make and apply a plan.", PLAN),
+    _histogram("chunk_tokens", "engine", "core", "Prefill tokens of a batch that had any.", TOKENS),
+    _histogram("batch_tokens", "engine", "core", "Tokens of a batch, decodes included.", TOKENS),
+    _histogram("batch_seconds", "engine scene", "core", "Measured time of a batch.", STEP),
+    _histogram(
+        "predicted_batch_seconds", "engine scene", "core", "Predicted time of the batch really run.", STEP
     ),
-    Metric(
-        "slo_objective_ratio",
-        "gauge",
-        ("slo_class",),
-        "api",
-        "Share of requests that should keep the promise.",
+    _histogram("predictor_error_seconds", "engine scene", "core", "Measured less predicted time.", SIGNED),
+    _histogram(
+        "predictor_abs_error_seconds", "engine scene", "core", "Measured to predicted, distance.", ERROR
     ),
-    Metric(
-        "plans",
-        "counter",
-        ("engine", "policy", "branch"),
-        "core",
-        "Steps by what decided them: chunker, constructor, fallback (the plan failed) or stock (vLLM's own order).",
-    ),
-    Metric(
-        "planner_errors",
-        "counter",
-        ("engine",),
-        "core",
-        "Plans that failed; the step ran in vLLM's own order.",
-    ),
-    Metric("plan_seconds", "histogram", ("engine", "policy"), "core", "Time to make and apply a plan.", PLAN),
-    Metric(
-        "chunk_tokens", "histogram", ("engine",), "core", "Prefill tokens of a batch that had any.", TOKENS
-    ),
-    Metric("batch_tokens", "histogram", ("engine",), "core", "Tokens of a batch, decodes included.", TOKENS),
-    Metric("batch_seconds", "histogram", ("engine", "scene"), "core", "Measured time of a batch.", STEP),
-    Metric(
-        "predicted_batch_seconds",
-        "histogram",
-        ("engine", "scene"),
-        "core",
-        "Predicted time of the batch that was really run.",
-        STEP,
-    ),
-    Metric(
-        "predictor_error_seconds",
-        "histogram",
-        ("engine", "scene"),
-        "core",
-        "Measured less predicted time.",
-        SIGNED,
-    ),
-    Metric(
-        "predictor_abs_error_seconds",
-        "histogram",
-        ("engine", "scene"),
-        "core",
-        "Distance between measured and predicted time.",
-        ERROR,
-    ),
-    Metric(
-        "predictor_refreshes", "counter", ("engine",), "core", "Models fitted and put in force while serving."
-    ),
-    Metric(
-        "predictor_r2",
-        "gauge",
-        ("engine", "scene"),
-        "core",
-        "Share of variance that the model in force explains.",
-    ),
-    Metric(
-        "predictor_age_seconds", "gauge", ("engine",), "core", "Time since the model in force was fitted."
-    ),
-    Metric(
-        "queue_requests", "gauge", ("engine", "phase"), "core", "Requests by phase: waiting, prefill, decode."
-    ),
-    Metric("alpha", "gauge", ("engine",), "core", "Alpha in force."),
-    Metric(
-        "fallback",
-        "gauge",
-        ("engine",),
-        "both",
-        "1 when vLLM's own scheduler runs instead of ours.",
-        mode="livemax",
-    ),
-    Metric(
-        "config_reloads",
-        "counter",
-        ("role", "result"),
-        "both",
-        "Configuration files read: applied or rejected.",
-    ),
-    Metric(
-        "config_generation",
-        "gauge",
-        ("role",),
-        "both",
-        "Generation in force, the lowest over the processes.",
-        mode="livemin",
-    ),
+    _counter("predictor_refreshes", "engine", "core", "Models fitted and put in force while serving."),
+    _gauge("predictor_r2", "engine scene", "core", "Share of variance that the model in force explains."),
+    _gauge("predictor_age_seconds", "engine", "core", "Time since the model in force was fitted."),
+    _gauge("queue_requests", "engine phase", "core", "Requests by phase: waiting, prefill, decode."),
+    _gauge("alpha", "engine", "core", "Alpha in force."),
+    _gauge("fallback", "engine", "both", "1 when vLLM's own scheduler runs instead of ours.", "livemax"),
+    _counter("config_reloads", "role result", "both", "Configuration files read: applied or rejected."),
+    _gauge("config_generation", "role", "both", "Generation in force, lowest over the processes.", "livemin"),
 )
 
 
 @cache
 def _collectors() -> dict[str, MetricWrapperBase]:
-    """Make every collector once a process. Import only after PROMETHEUS_MULTIPROC_DIR is set: it decides the storage."""
+    """Make every collector once a process. Import only after PROMETHEUS_MULTIPROC_DIR is set: it decides
+    the storage."""
     from prometheus_client import Counter, Gauge, Histogram
 
     made: dict[str, MetricWrapperBase] = {}
@@ -248,7 +176,8 @@ def _collectors() -> dict[str, MetricWrapperBase]:
 
 @cache
 def series(name: str, *labels: str) -> Any:
-    """The series of a table row for label values in the table's order; cached, since it is asked for every token.
+    """The series of a table row for label values in the table's order; cached, since it is asked for every
+    token.
 
     Raises KeyError for a name that is not in the table.
     """
@@ -258,8 +187,8 @@ def series(name: str, *labels: str) -> Any:
 def touch(where: str, **values: tuple[str, ...]) -> None:
     """Create the series of a process at zero, so that rates and alerts see their first increase.
 
-    `values` gives the label values by label name; a row is created for every combination, where all its labels are
-    given and it is counted in `where`.
+    `values` gives the label values by label name; a row is created for every combination, where all its
+    labels are given and it is counted in `where`.
     """
     from itertools import product
 
@@ -268,34 +197,3 @@ def touch(where: str, **values: tuple[str, ...]) -> None:
             continue
         for combination in product(*(values[label] for label in metric.labels)):
             series(metric.name, *combination)
-
-
-def reference_page() -> str:
-    """docs/reference/metrics.md, generated."""
-    lines = [
-        "# Metrics of the engine",
-        "",
-        "<!-- Generated from slidingserve/server/metrics.py by `make generate`; edit the table there. -->",
-        "",
-        "They appear on the same `/metrics` as vLLM's own. Times are in seconds. `engine` is the data parallel rank,",
-        "`slo_class` the class of a request, `scene` one of decode, prefill and mixed, `role` api or core. Several API",
-        "servers and cores are merged: counters and histograms are summed, a gauge as its row says.",
-        "",
-        "Attainment of a class, without bucket edges:",
-        "",
-        "```promql",
-        'sum by (slo_class) (rate(slidingserve_slo_good_total{objective="request"}[5m]))',
-        '  / (sum by (slo_class) (rate(slidingserve_slo_good_total{objective="request"}[5m]))',
-        '   + sum by (slo_class) (rate(slidingserve_slo_violations_total{objective="request"}[5m])))',
-        "```",
-        "",
-        "| metric | type | labels | counted in | meaning |",
-        "| --- | --- | --- | --- | --- |",
-    ]
-    merged = {"livemostrecent": "last written", "livemin": "lowest", "livemax": "highest", "livesum": "sum"}
-    for metric in TABLE:
-        kind = f"{metric.kind}, {merged[metric.mode]}" if metric.kind == "gauge" else metric.kind
-        where = {"api": "API server", "core": "engine core", "both": "both"}[metric.where]
-        labels = ", ".join(metric.labels)
-        lines.append(f"| `{metric.sample}` | {kind} | {labels} | {where} | {metric.help} |")
-    return "\n".join(lines) + "\n"

@@ -1,7 +1,9 @@
-"""The outermost ASGI layer of each API server: checks a promise at the door and watches the request to its end.
+"""The outermost ASGI layer of each API server: checks a promise at the door and watches the request to its
+end.
 
-First of the two writers of the promise (the other is the wrapper of `process_inputs`). What it refuses is a 400 in
-OpenAI's error form before anything is queued; vLLM itself could only answer 200 and an error event to a stream.
+First of the two writers of the promise (the other is the wrapper of `process_inputs`). What it refuses is a
+400 in OpenAI's error form before anything is queued; vLLM itself could only answer 200 and an error event
+to a stream.
 """
 
 from __future__ import annotations
@@ -52,11 +54,12 @@ class PromiseMiddleware:
 
 
 def _generates(scope: MutableMapping[str, Any]) -> bool:
-    return scope["method"] == "POST" and scope["path"].rstrip("/").endswith(GENERATION_PATHS)
+    return bool(scope["method"] == "POST" and scope["path"].rstrip("/").endswith(GENERATION_PATHS))
 
 
 class _Watched:
-    """The two channels of one request, read on the way: status, streamed parts, the end, or a client that left."""
+    """The two channels of one request, read on the way: status, streamed parts, the end, or a client that
+    left."""
 
     def __init__(self, tracker: Tracker, receive: Receive, send: Send) -> None:
         self._tracker = tracker

@@ -1,8 +1,9 @@
 """A request's promise: what a client may ask for, checked, and the numbers it gets, frozen at arrival.
 
-The middleware reads headers into an `Asked`; the wrapper of vLLM's `process_inputs` adds `vllm_xargs`, resolves both
-against the configuration in force and writes the result under `KEY` of `extra_args`. The core reads numbers alone and
-never looks a class up, so a class that is removed while requests of it run breaks nothing.
+The middleware reads headers into an `Asked`; the wrapper of vLLM's `process_inputs` adds `vllm_xargs`,
+resolves both against the configuration in force and writes the result under `KEY` of `extra_args`. The core
+reads numbers alone and never looks a class up, so a class that is removed while requests of it run breaks
+nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ XARGS = {"slo_class": "slo_class", "slo_ttft_ms": "ttft_ms", "slo_tbt_ms": "tbt_
 
 
 class PromiseError(ValueError):
-    """A promise that cannot be given; `param` is the header or field, the message names it, its value and the remedy."""
+    """A promise that cannot be given; `param` is the header or field, the message names it, its value and
+    the remedy."""
 
     def __init__(self, param: str, message: str) -> None:
         super().__init__(f"{param}: {message}")
@@ -77,7 +79,8 @@ class Asked:
 
     @classmethod
     def from_xargs(cls, extra_args: Mapping[str, Any], config: EngineConfig) -> Asked:
-        """Read and check `vllm_xargs` of the body, which vLLM hands on as `extra_args`. Raises PromiseError."""
+        """Read and check `vllm_xargs` of the body, which vLLM hands on as `extra_args`. Raises
+        PromiseError."""
         found = {XARGS[name]: value for name, value in extra_args.items() if name in XARGS}
         return _checked(found, {field: f"vllm_xargs.{name}" for name, field in XARGS.items()}, config)
 
@@ -116,7 +119,8 @@ def _short(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Promise:
-    """The numbers a request is held to: L_ttft and L_tbt of equation 1 in seconds, and where they come from."""
+    """The numbers a request is held to: L_ttft and L_tbt of equation 1 in seconds, and where they come
+    from."""
 
     slo_class: str
     ttft: float
@@ -137,7 +141,8 @@ class Promise:
 
 
 def resolve(asked: Asked, config: EngineConfig, prompt_tokens: int, solo: SoloTimes) -> Promise:
-    """Turn what was asked into numbers: a limit of the request wins over its class's; a slowdown is frozen now."""
+    """Turn what was asked into numbers: a limit of the request wins over its class's; a slowdown is frozen
+    now."""
     slo = config.slo_class(asked.slo_class)
     if asked.ttft_ms is not None:
         ttft = asked.ttft_ms / 1000

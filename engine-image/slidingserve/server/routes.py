@@ -1,7 +1,7 @@
 """Our endpoints beside vLLM's: state, plan and ready, as a plugin of `vllm.endpoint_plugins`.
 
-State and ready are as open as vLLM's own /metrics and /health and hold nothing that /metrics does not. Plan costs a
-computation, so it asks for the API key where the server has one.
+State and ready are as open as vLLM's own /metrics and /health and hold nothing that /metrics does not. Plan
+costs a computation, so it asks for the API key where the server has one.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class EndpointPlugin:
         runtime = Runtime.from_env()
         if engine_client is None or runtime is None:
             return
-        from slidingserve.vllm_adapter.client import Engine
+        from slidingserve.vllm_adapter.client import connect
 
-        engine = Engine(engine_client)
+        engine = connect(engine_client)
         front = FrontEnd(
             runtime,
             index=engine.index,
@@ -79,7 +79,8 @@ async def get_state() -> JSONResponse:
 
 @router.get("/ready")
 async def get_ready(request: Request) -> JSONResponse:
-    """200 once a real token was generated since start and while the core answers in time, else 503 with the reason."""
+    """200 once a real token was generated since start and while the core answers in time, else 503 with the
+    reason."""
     engine = getattr(request.app.state, "slidingserve_engine", None)
     if engine is None:
         return JSONResponse({"ready": False, "reason": "the engine is starting"}, 503)
@@ -108,7 +109,8 @@ async def post_plan(request: Request) -> JSONResponse:
 
 
 def _plan(front: FrontEnd, snapshot: Snapshot) -> dict[str, Any]:
-    """Plan with the model that the core published last. It runs here, so that no stranger can stall the core."""
+    """Plan with the model that the core published last. It runs here, so that no stranger can stall the
+    core."""
     config = front.config
     published = next((core["model"] for core in front.cores() if core.get("model")), None)
     model = LatencyModel.from_json(published) if published else default_model("cuda")

@@ -1,6 +1,7 @@
 """What `slidingserve serve` tells its child processes, carried by environment variables.
 
-The launcher writes it once before vLLM starts; API servers, engine cores and workers (forked or spawned) read it back.
+The launcher writes it once before vLLM starts; API servers, engine cores and workers (forked or spawned)
+read it back.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Runtime:
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> Runtime | None:
-        """Read what the launcher wrote; None where there was no launcher (plain `vllm serve` with our package)."""
+        """Read what the launcher wrote; None where there was no launcher (plain `vllm serve` with our
+        package)."""
         state = env.get(STATE_DIR)
         if not state:
             return None

@@ -1,7 +1,8 @@
-"""The state of the whole pod from small files, one writer each, so that any API server answers for all processes.
+"""The state of the whole pod from small files, one writer each, so that any API server answers for all
+processes.
 
-A file is replaced by rename and never edited. One that cannot be read counts as not reported; its writer writes it
-again within seconds.
+A file is replaced by rename and never edited. One that cannot be read counts as not reported; its writer
+writes it again within seconds.
 """
 
 from __future__ import annotations
@@ -19,9 +20,19 @@ from slidingserve.server.attainment import OBJECTIVES
 Document = dict[str, Any]
 
 
-def write(directory: Path, role: str, index: int, document: Mapping[str, Any]) -> None:
-    """Replace the file of one process. Raises OSError."""
-    target = directory / f"{role}-{index}.json"
+def stamped(role: str, index: int, document: Mapping[str, Any]) -> Document:
+    """What the calling process reports, with its role, its index in the pod and its pid."""
+    return {"role": role, "index": index, "pid": os.getpid(), **document}
+
+
+def same_process(one: Document, other: Document) -> bool:
+    """Whether two reports are of one process."""
+    return bool((one["role"], one["index"]) == (other["role"], other["index"]))
+
+
+def write(directory: Path, document: Document) -> None:
+    """Replace the file of the process that `document` is stamped with. Raises OSError."""
+    target = directory / f"{document['role']}-{document['index']}.json"
     # Two threads of a process may write at once (a change of configuration beside the regular beat).
     scratch = target.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
     scratch.write_text(json.dumps(document))
@@ -46,8 +57,8 @@ def merge(
 ) -> Document:
     """The answer of GET /slidingserve/v1/state.
 
-    `expected`: processes by role; while one of them has not reported, generation 0 is applied. `fallback`: why
-    vLLM's own scheduler runs, or "".
+    `expected`: processes by role; while one of them has not reported, generation 0 is applied. `fallback`:
+    why vLLM's own scheduler runs, or "".
     """
     reported = [d for d in documents if d["index"] < expected.get(d["role"], 0)]
     complete = len(reported) == sum(expected.values())
@@ -60,7 +71,9 @@ def merge(
         "schemaVersion": 1,
         "version": __version__,
         "vllmVersion": vllm_version,
-        "applied": _applied(reported) if complete else {"revision": "", "generation": 0},
+        "applied": _applied([d for d in reported if not d.get("fallback")])
+        if complete
+        else {"revision": "", "generation": 0},
         "rejected": max(refused, key=lambda r: r["generation"]) if refused else None,
         "fallback": {"reason": reason} if reason else None,
         "policy": "fcfs" if reason else settings.get("policy", ""),

@@ -1,7 +1,8 @@
-"""Calibration before Ready: real requests of token ids through the engine, so that the predictor starts measured.
+"""Calibration before Ready: real requests of token ids through the engine, so that the predictor starts
+measured.
 
-The plan of runs is the predictor's (`predictor.calibration`); here is the clock. Any head of the plan is useful, so
-it stops when its time is up.
+The plan of runs is the predictor's (`predictor.calibration`); here is the clock. Any head of the plan is
+useful, so it stops when its time is up.
 """
 
 from __future__ import annotations
@@ -35,29 +36,35 @@ class Target(Protocol):
         ...
 
 
+PATIENCE = 4
+"""The plan is made for so many times the seconds there are: its estimates are those of a slow engine."""
+PASSES = 3
+"""A quick engine runs the plan so often, to see each kind of batch more than once."""
+
+
 async def calibrate(engine: Target, seconds: float) -> None:
-    """Run the plan for at most about `seconds` (a run that has begun is finished or cut)."""
+    """Run the plan, or its head, for at most `seconds`; again while most of the time is left."""
     limits = engine.limits
     plan = calibration_plan(
         max_batched_tokens=limits.max_batch_tokens,
         max_model_len=limits.max_model_len,
         max_requests=limits.max_requests,
-        seconds=seconds,
+        seconds=PATIENCE * seconds,
         device=limits.device,
     )
     begin = time.monotonic()
     logger.info("slidingserve: calibrating with %d runs, %g s at most", len(plan), seconds)
-    for number, run in enumerate(plan, 1):
+    for number, run in enumerate(plan * PASSES, 1):
         left = begin + seconds - time.monotonic()
-        if left <= 0:
+        if left <= 0 or (number > len(plan) and left < seconds / 2):
             break
-        engine.progress = f"calibrating, run {number} of {len(plan)}"
+        engine.progress = f"calibrating, run {number}"
         await engine.ask("slidingserve_calibration", "warmup" if run.warmup else "measure")
         try:
             async with asyncio.timeout(left):
                 await _run(engine, run, random.Random(number))  # noqa: S311 - prompts, not secrets
         except TimeoutError:
-            logger.info("slidingserve: calibration cut short in run %d of %d", number, len(plan))
+            logger.info("slidingserve: calibration cut short in run %d", number)
             break
     logger.info("slidingserve: calibrated in %.1f s", time.monotonic() - begin)
 

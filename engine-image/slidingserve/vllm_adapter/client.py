@@ -1,19 +1,21 @@
 """An API server's view of the engine: who it is, whether it answers, and how it gets ready.
 
-Ready needs a real token: `/health` is green on engines whose first completion fails. The first API server then
-calibrates the predictor by real requests (see `calibrate`), unless a stored profile fits; the others wait for it.
+Ready needs a real token: `/health` is green on engines whose first completion fails. The first API server
+then calibrates the predictor by real requests (see `calibrate`), unless a stored profile fits; the others
+wait for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from slidingserve.server.runtime import Runtime
+from slidingserve.server.runtime import NO_HOOKS, Runtime
 from slidingserve.vllm_adapter import identity
 from slidingserve.vllm_adapter.calibrate import calibrate
 from slidingserve.vllm_adapter.gate import installed_version
@@ -60,7 +62,8 @@ class Engine:
         return answers
 
     async def generate(self, prompt: list[int], tokens: int) -> AsyncIterator[int]:
-        """Generate greedily from token ids, past any end of text; yields the number of new tokens each time."""
+        """Generate greedily from token ids, past any end of text; yields the number of new tokens each
+        time."""
         from vllm.inputs.engine import tokens_input
         from vllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -72,23 +75,25 @@ class Engine:
             output_kind=RequestOutputKind.DELTA,
         )
         name = f"slidingserve-{uuid.uuid4().hex}"
-        # A salt of its own: no prefix of a calibration is ever found in the cache, nor left for a user's request.
+        # A salt of its own: no prefix of a calibration is ever found in the cache, nor left for a user's
+        # request.
         async for output in self._client.generate(tokens_input(prompt, cache_salt=name), params, name):
             yield sum(len(sequence.token_ids) for sequence in output.outputs)
 
     async def _prepare(self, runtime: Runtime) -> None:
         await self._first_token()
-        marker = runtime.state_dir / "metrics" / "calibrated"
+        marker = runtime.process_dir / "calibrated"
         if self.index == 0:
             try:
                 await self._calibrate(runtime.calibration_seconds)
             except Exception:
-                # The predictor refreshes while serving: an engine with the cautious default model is better than none.
+                # The predictor refreshes while serving: an engine with the cautious default model is better
+                # than none.
                 logger.exception("slidingserve: calibration failed, starting with the default model")
             await asyncio.to_thread(marker.touch)
         else:
             self.progress = "waiting for the first API server to calibrate"
-            while not await asyncio.to_thread(Path.exists, marker):
+            while not await asyncio.to_thread(Path.exists, marker):  # noqa: ASYNC110 - another process sets it
                 await asyncio.sleep(POLL_SECONDS)
         self.progress = ""
         logger.info("slidingserve: ready")
@@ -116,3 +121,34 @@ class Engine:
         finally:
             await self.ask("slidingserve_calibration", "end")
             await self._client.reset_prefix_cache()
+
+
+class UnknownEngine:
+    """In place of `Engine` on a vLLM that the gate does not know: nothing of it is touched but its health
+    check."""
+
+    index = 0
+    expected: Mapping[str, int] = {"api": 1, "core": 0}
+    limits = identity.Limits(max_batch_tokens=1 << 30, max_model_len=2048, max_requests=1, device="cuda")
+    progress = ""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.vllm_version = installed_version()
+
+    def begin(self, runtime: Runtime) -> None:
+        """Nothing to do: no token is asked for, no predictor to calibrate."""
+
+    async def ping(self, timeout: float) -> str:  # noqa: ASYNC109 - as in Engine
+        """vLLM's own health check; "" if it passes in time, else why not."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._client.check_health()
+        except Exception as error:
+            return f"the engine is not healthy: {type(error).__name__} {error}"
+        return ""
+
+
+def connect(client: Any) -> Engine | UnknownEngine:
+    """The view of the engine behind vLLM's client."""
+    return UnknownEngine(client) if os.environ.get(NO_HOOKS) else Engine(client)

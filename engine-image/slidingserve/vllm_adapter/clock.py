@@ -1,7 +1,7 @@
 """How long each batch really took, and when the work in flight will end.
 
-One formula serves both modes: t_done(N) - max(t_done(N-1), t_sched(N)). Without asynchronous scheduling nothing is in
-flight at t_sched, and it is the plain difference; with it, batch N waits for batch N-1 first.
+One formula serves both modes: t_done(N) - max(t_done(N-1), t_sched(N)). Without asynchronous scheduling
+nothing is in flight at t_sched, and it is the plain difference; with it, batch N waits for batch N-1 first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class BatchClock:
         self._flight.append(batch)
 
     def done(self, output: Any, now: float) -> tuple[Batch, float] | None:
-        """The result of a batch arrived: the batch and its measured seconds; None for one that was never entered.
+        """The result of a batch arrived: the batch and its measured seconds; None for one that was never
+        entered.
 
         Batches that never came back (an engine that dropped them) are forgotten on the way.
         """

@@ -31,7 +31,8 @@ def run(runtime: Runtime) -> None:
 
 
 def refuse(error: LaunchError) -> NoReturn:
-    """End this process with one line on stderr: deep inside vLLM an exception would be a page of traceback."""
+    """End this process with one line on stderr: deep inside vLLM an exception would be a page of
+    traceback."""
     print(f"slidingserve: {error}", file=sys.stderr, flush=True)  # noqa: T201
     sys.exit(2)
 

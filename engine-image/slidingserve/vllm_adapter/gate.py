@@ -1,7 +1,8 @@
-"""The gate: does this vLLM have the hooks that the scheduler needs, and can the planner plan this engine at all?
+"""The gate: does this vLLM have the hooks that the scheduler needs, and can the planner plan this engine at
+all?
 
-First thing after the environment is set; each answer is None or one sentence. What refuses is listed, row by row, in
-docs/reference/engine.md, which is tested against the tables here.
+First thing after the environment is set; each answer is None or one sentence. What refuses is listed, row
+by row, in docs/reference/engine.md, which is tested against the tables here.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def check_hooks(hooks: tuple[Hook, ...] = HOOKS) -> str | None:
             return f"vLLM's {hook.module}.{hook.name} is missing; install vLLM {TESTED_MINORS[-1]}.x"
         if parameters[: len(hook.parameters)] != hook.parameters:
             wanted, found = ", ".join(hook.parameters), ", ".join(parameters)
-            return f"vLLM's {hook.name} takes ({found}) where ({wanted}) is needed; install vLLM {TESTED_MINORS[-1]}.x"
+            remedy = f"install vLLM {TESTED_MINORS[-1]}.x"
+            return f"vLLM's {hook.name} takes ({found}) where ({wanted}) is needed; {remedy}"
     return None
 
 
@@ -115,23 +117,22 @@ CONFIG_ROWS = (
     Row(
         "pipeline parallel",
         lambda c: c.parallel_config.pipeline_parallel_size > 1,
-        "pipeline parallel overlaps batches; use --pipeline-parallel-size 1 with a larger --tensor-parallel-size",
+        "pipeline parallel overlaps batches; use --tensor-parallel-size instead of --pipeline-parallel-size",
     ),
     Row(
         "KV connectors",
         lambda c: c.kv_transfer_config is not None or c.ec_transfer_config is not None,
-        "a KV connector loads tokens that no plan knows of; drop --kv-transfer-config and --ec-transfer-config",
+        "a KV connector loads tokens no plan knows of; drop --kv-transfer-config and --ec-transfer-config",
     ),
     Row(
         "multimodal models",
         lambda c: c.model_config.supports_multimodal_inputs,
-        "multimodal inputs have encoder budgets of their own; serve a text model, or set --limit-mm-per-prompt and "
-        "--language-model-only where vLLM offers it",
+        "multimodal inputs have budgets of their own; serve a text model or add --language-model-only",
     ),
     Row(
         "encoder-decoder and pooling models",
         lambda c: c.model_config.is_encoder_decoder or c.model_config.runner_type != "generate",
-        "only models that generate text token by token have a time between tokens; serve a decoder-only model",
+        "only a model that generates token by token can keep this promise; serve a decoder-only model",
     ),
     Row(
         "diffusion models",

@@ -1,4 +1,5 @@
-"""A vLLM `Request` as the method sees it: its promise (read once, never trusted) and its row of the snapshot."""
+"""A vLLM `Request` as the method sees it: its promise (read once, never trusted) and its row of the
+snapshot."""
 
 from __future__ import annotations
 
@@ -70,8 +71,8 @@ def _limit(value: object) -> float | None:
 def running_row(request: Any, default: Default) -> tuple[Any, ...]:
     """The row of a running request, in the order of `core.snapshot.Row`.
 
-    Work in flight counts as done (asynchronous scheduling): vLLM advances `num_computed_tokens` when it schedules,
-    and output that is still being computed stands in `num_output_placeholders`.
+    Work in flight counts as done (asynchronous scheduling): vLLM advances `num_computed_tokens` when it
+    schedules, and output that is still being computed stands in `num_output_placeholders`.
     """
     promise = held(request, default)
     placeholders = request.num_output_placeholders
@@ -86,7 +87,8 @@ def running_row(request: Any, default: Default) -> tuple[Any, ...]:
 
 
 def waiting_row(request: Any, default: Default) -> tuple[Any, ...]:
-    """The row of a waiting or preempted request: prompt, and after a preemption output too, is to be computed."""
+    """The row of a waiting or preempted request: prompt, and after a preemption output too, is to be
+    computed."""
     promise = held(request, default)
     return (
         request.request_id, Phase.WAITING, promise.arrival, request.num_tokens, request.num_computed_tokens,

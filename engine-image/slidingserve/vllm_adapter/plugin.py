@@ -1,7 +1,8 @@
-"""The general plugin: what vLLM loads in each of its processes, and the few functions of vLLM that we wrap there.
+"""The general plugin: what vLLM loads in each of its processes, and the few functions of vLLM that we wrap
+there.
 
-API servers: the gate on the finished configuration, the promise into each request, the tokens back to their tracker.
-Engine cores: two methods that API servers call between steps. Workers: nothing.
+API servers: the gate on the finished configuration, the promise into each request, the tokens back to their
+tracker. Engine cores: two methods that API servers call between steps. Workers: nothing.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def write_promise(
     *args: Any,
     **kwargs: Any,
 ) -> Any:
-    """Every prompt of every API passes here: freeze its promise in `extra_args`, over whatever a client put there."""
+    """Every prompt of every API passes here: freeze its promise in `extra_args`, over whatever a client put
+    there."""
     from vllm.exceptions import VLLMValidationError
 
     from slidingserve.server import frontend

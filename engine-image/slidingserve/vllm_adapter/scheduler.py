@@ -1,4 +1,5 @@
-"""The scheduler that vLLM loads: a factory, and a mixin that wraps vLLM's own `schedule()` without copying it."""
+"""The scheduler that vLLM loads: a factory, and a mixin that wraps vLLM's own `schedule()` without copying
+it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from vllm.v1.core.sched.scheduler import Scheduler
 
 from slidingserve.server.runtime import Runtime
 from slidingserve.vllm_adapter import gate
-from slidingserve.vllm_adapter.agent import CoreAgent
+from slidingserve.vllm_adapter.agent import CoreAgent, report_fallback
 from slidingserve.vllm_adapter.identity import core_index, engine_label, limits_of, profile_key
 from slidingserve.vllm_adapter.step import Step
 
@@ -57,8 +58,8 @@ class SlidingServeAsyncScheduler(SlidingServeMixin, AsyncScheduler):
 def make_scheduler(*args: Any, **kwargs: Any) -> Any:
     """What `--scheduler-cls` names: pick the class for this engine, or vLLM's own where the gate says so.
 
-    vLLM settles some things only when the model is loaded (it may switch chunked prefill off), so the gate is asked
-    once more here. Raises RuntimeError with its sentence unless --fallback was given.
+    vLLM settles some things only when the model is loaded (it may switch chunked prefill off), so the gate
+    is asked once more here. Raises RuntimeError with its sentence unless --fallback was given.
     """
     config = kwargs["vllm_config"] if "vllm_config" in kwargs else args[0]
     asynchronous = config.scheduler_config.async_scheduling
@@ -69,7 +70,7 @@ def make_scheduler(*args: Any, **kwargs: Any) -> Any:
     if reason:
         if not runtime.fallback_allowed:
             raise RuntimeError(f"slidingserve: {reason}, or start with --fallback")
-        logger.warning("slidingserve: fallback to vLLM's own scheduler: %s", reason)
+        report_fallback(runtime, config, reason)
         return (AsyncScheduler if asynchronous else Scheduler)(*args, **kwargs)
     scheduler = (SlidingServeAsyncScheduler if asynchronous else SlidingServeScheduler)(*args, **kwargs)
     scheduler._step = Step()

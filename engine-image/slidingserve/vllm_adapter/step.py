@@ -1,7 +1,9 @@
-"""From plan to vLLM's own calls: order, budget, caps and admissions around one `super().schedule()`, then back.
+"""From plan to vLLM's own calls: order, budget, caps and admissions around one `super().schedule()`, then
+back.
 
-vLLM's `schedule()` is never copied. It serves `running` in order, then `waiting` from the front; a plan is carried out
-by what it finds there, and everything is put back afterwards, so that the next step may be vLLM's own.
+vLLM's `schedule()` is never copied. It serves `running` in order, then `waiting` from the front; a plan is
+carried out by what it finds there, and everything is put back afterwards, so that the next step may be
+vLLM's own.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
 
 
 def observe(scheduler: Any, now: float, throughput: float, default: Default) -> Snapshot:
-    """The scheduler's state as a snapshot. Requests that wait for something else than compute are left out."""
+    """The scheduler's state as a snapshot. Requests that wait for something else than compute are left
+    out."""
     rows = [running_row(request, default) for request in scheduler.running]
     for request in scheduler.waiting:
         # vLLM looks after a grammar only when its scan gets that far; a plan may end the scan earlier.
@@ -37,14 +40,16 @@ def observe(scheduler: Any, now: float, throughput: float, default: Default) -> 
 
 
 def active(scheduler: Any) -> int:
-    """Requests that hold a slot, or will before any that we admit (vLLM serves holders of KV blocks first)."""
+    """Requests that hold a slot, or will before any that we admit (vLLM serves holders of KV blocks
+    first)."""
     paused: int = scheduler.num_waiting_for_streaming_input
     return len(scheduler.running) + paused + len(scheduler.kv_holding_waiting)
 
 
 @dataclass
 class Step:
-    """What one step changes in the scheduler and must put back. An empty one changes nothing: vLLM's own order."""
+    """What one step changes in the scheduler and must put back. An empty one changes nothing: vLLM's own
+    order."""
 
     caps: dict[str, int] | None = None
     """Most tokens of each request that prefills or waits; one that is absent (a decode) is not limited."""
@@ -54,7 +59,8 @@ class Step:
     _waiting: dict[str, int] = field(default_factory=dict)
 
     def apply(self, scheduler: Any, snapshot: Snapshot, plan: Plan) -> None:
-        """Carry out `plan`. Raises ValueError, before anything was changed, if it would do nothing for ever."""
+        """Carry out `plan`. Raises ValueError, before anything was changed, if it would do nothing for
+        ever."""
         tokens = plan.tokens
         decodes = int(snapshot.is_decode.sum())
         if not tokens and len(snapshot):
@@ -86,7 +92,8 @@ class Step:
         self.caps = {name: tokens.get(name, 0) for name, decode in is_decode.items() if not decode}
 
     def restore(self, scheduler: Any) -> None:
-        """Put limits and orders back; requests that were admitted or preempted meanwhile keep their new places."""
+        """Put limits and orders back; requests that were admitted or preempted meanwhile keep their new
+        places."""
         if self.caps is None:
             return
         self.caps = None
