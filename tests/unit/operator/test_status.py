@@ -1,0 +1,210 @@
+"""What the status says: reasons in the words of scheduler, kubelet and engine, and times that stay."""
+
+from typing import Any
+
+import pytest
+from sloserve_operator.api.conditions import Reason
+from sloserve_operator.events import transitions
+from sloserve_operator.status import Problem, Subject, compute, same
+from sloserve_operator.view import Observed, PodView
+
+from tests.unit.operator.objects import deployment, manifest, pod, state, view
+
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
+
+
+def subject(status: dict[str, Any] | None = None, generation: int = 4, replicas: int = 1) -> Subject:
+    return Subject("chat", generation, replicas, "http://chat.default.svc:8000/v1", status or {})
+
+
+def seen(*pods: PodView, of: dict[str, Any] | None = None, **more: Any) -> Observed:
+    return Observed(of or deployment(len(pods)), pods, revision="new", generation=4, **more)
+
+
+def conditions(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {condition["type"]: condition for condition in status["conditions"]}
+
+
+def judge(observed: Observed, kind: str, problem: Problem | None = None, **of: Any) -> tuple[str, str, str]:
+    found = conditions(compute(subject(**of), observed, problem, NOW))[kind]
+    return found["status"], found["reason"], found["message"]
+
+
+def waiting(reason: str, message: str = "", **more: Any) -> PodView:
+    container = {
+        "name": "main",
+        "restartCount": 0,
+        "state": {"waiting": {"reason": reason, "message": message}},
+    }
+    return PodView(pod(ready=False, containerStatuses=[{**container, **more}]))
+
+
+def test_all_is_well() -> None:
+    status = compute(subject(), seen(view(engine=state("new", 4))), None, NOW)
+    found = conditions(status)
+    assert {kind: (c["status"], c["reason"]) for kind, c in found.items()} == {
+        "SpecValid": ("True", "Valid"),
+        "Progressing": ("False", "Stable"),
+        "ConfigApplied": ("True", "Applied"),
+        "Ready": ("True", "AllReplicasReady"),
+    }
+    assert {c["observedGeneration"] for c in found.values()} == {4}
+    assert status["selector"] == "sloserve.dev/name=chat"
+    assert status["pods"] == [{"name": "chat-1", "ready": True, "appliedGeneration": 4, "policy": "fcfs"}]
+
+
+def test_transition_times_move_only_when_the_status_flips() -> None:
+    first = compute(subject(), seen(view(engine=state("old", 3))), None, NOW)
+    second = compute(subject(first), seen(view(engine=state("new", 4))), None, LATER)
+    times = {kind: c["lastTransitionTime"] for kind, c in conditions(second).items()}
+    assert times == {"SpecValid": NOW, "Progressing": NOW, "Ready": NOW, "ConfigApplied": LATER}
+
+
+def test_an_unchanged_status_is_recognised_whatever_others_add_to_it() -> None:
+    first = compute(subject(), seen(view(engine=state("new", 4))), None, NOW)
+    again = compute(subject(first), seen(view(engine=state("new", 4))), None, LATER)
+    assert same(again, {**first, "ofAnother": 1})
+    assert not same(compute(subject(first, replicas=2), seen(view()), None, LATER), first)
+
+
+@pytest.mark.parametrize(
+    ("pods", "reason", "words"),
+    [
+        ([view(engine=state("new", 4))], "Applied", "generation 4 is in force in 1 pod"),
+        ([view(engine=state("old", 3))], "WaitingForPods", "chat-1 has generation 3"),
+        ([view(ready=False)], "WaitingForPods", "chat-1 has not reported yet"),
+        ([view(engine=state("", 0))], "WaitingForPods", "chat-1 has not reported yet"),
+        ([view(unreachable="did not answer within 2 s")], "PodUnreachable", "chat-1 did not answer"),
+        ([view("a", state("new", 4)), view("b")], "WaitingForPods", "1 of 2 pods"),
+        (
+            [
+                view(
+                    engine=state(
+                        "old", 3, rejected={"revision": "new", "generation": 4, "message": "too big"}
+                    )
+                )
+            ],
+            "ConfigRejected",
+            "refuses generation 4: too big; generation 3 stays in force",
+        ),
+        (
+            [view(engine=state("new", 4, rejected={"revision": "bad", "generation": 3, "message": "old"}))],
+            "Applied",
+            "generation 4",
+        ),
+    ],
+)
+def test_settings_count_as_applied_only_by_the_pods_own_word(
+    pods: list[PodView], reason: str, words: str
+) -> None:
+    status, got, message = judge(seen(*pods), "ConfigApplied")
+    assert (status == "True", got) == (reason == "Applied", reason)
+    assert words in message
+
+
+INSUFFICIENT = {
+    "type": "PodScheduled",
+    "status": "False",
+    "message": "0/1 nodes: 1 Insufficient nvidia.com/gpu.",
+}
+DIED = {"lastState": {"terminated": {"exitCode": 1, "message": "INFO x\nValueError: no such model\n"}}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "reason", "words"),
+    [
+        (
+            [PodView(pod(ready=False, conditions=[INSUFFICIENT]))],
+            Reason.UNSCHEDULABLE,
+            "Insufficient nvidia.com/gpu",
+        ),
+        ([waiting("ImagePullBackOff", "pull of x failed")], Reason.IMAGE_PULL, "pull of x failed"),
+        (
+            [waiting("CreateContainerConfigError", 'secret "hf" not found')],
+            Reason.CONTAINER_CONFIG,
+            'secret "hf"',
+        ),
+        (
+            [waiting("CrashLoopBackOff", "back-off", restartCount=3, **DIED)],
+            Reason.CRASH_LOOP,
+            "ValueError: no such model",
+        ),
+        ([view(ready=False)], Reason.STARTING, "chat-1"),
+        ([waiting("ContainerCreating"), waiting("ErrImagePull", "gone")], Reason.IMAGE_PULL, "gone"),
+        ([], Reason.PENDING, "has not made its pods"),
+    ],
+)
+def test_not_ready_says_why_in_the_clusters_words(pods: list[PodView], reason: Reason, words: str) -> None:
+    status, got, message = judge(seen(*pods, of=deployment(1, ready=0)), "Ready")
+    assert (status, got) == ("False", reason)
+    assert words in message
+
+
+def test_a_new_pod_without_room_while_the_old_one_drains_waits_for_it() -> None:
+    new = PodView(pod("new", ready=False, conditions=[INSUFFICIENT]))
+    observed = seen(new, of=deployment(1, ready=0), draining=[view("old")])
+    assert judge(observed, "Ready")[1:] == (
+        "WaitingForDrain",
+        "pod new waits for pod old to end its running requests",
+    )
+
+
+def test_a_quota_shows_through_the_deployment() -> None:
+    failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: gpus"}
+    observed = seen(of=deployment(1, ready=0, conditions=[failure]))
+    assert judge(observed, "Ready") == ("False", "ReplicaFailure", "exceeded quota: gpus")
+
+
+@pytest.mark.parametrize(
+    "lag", [{"observedGeneration": 2}, {"updatedReplicas": 0}, {"availableReplicas": 0}, {"replicas": 2}]
+)
+def test_a_rollout_is_done_only_when_every_count_says_so(lag: dict[str, int]) -> None:
+    observed = seen(view(engine=state("new", 4)), of=deployment(1, **lag))
+    assert judge(observed, "Progressing")[:2] == ("True", "RollingOut")
+    assert judge(observed, "Ready")[0] == "False"
+
+
+def test_stock_scheduling_is_said_though_the_engine_serves() -> None:
+    observed = seen(view(engine=state("new", 4, fallback={"reason": "speculative decoding"})))
+    status, reason, message = judge(observed, "Ready")
+    assert (status, reason) == ("True", "StockSchedulerInForce")
+    assert "speculative decoding" in message
+
+
+def test_no_replicas_is_not_ready_and_waits_with_its_settings() -> None:
+    observed = seen(of=deployment(0))
+    assert judge(observed, "Ready", replicas=0)[:2] == ("False", "ScaledToZero")
+    assert judge(observed, "ConfigApplied", replicas=0)[:2] == ("Unknown", "NoPods")
+
+
+@pytest.mark.parametrize(
+    ("reason", "valid"),
+    [(Reason.CHILD_REFUSED, "False"), (Reason.INVALID_SPEC, "False"), (Reason.NAME_COLLISION, "True")],
+)
+def test_a_problem_is_the_specs_fault_only_if_a_new_spec_helps(reason: Reason, valid: str) -> None:
+    problem = Problem(reason, "the server's sentence")
+    observed = Observed(None, ())
+    assert judge(observed, "SpecValid", problem)[0] == valid
+    assert judge(observed, "Ready", problem) == ("False", reason, "the server's sentence")
+    assert judge(observed, "ConfigApplied", problem)[1] == "NotWritten"
+
+
+def test_attainment_sums_over_pods_and_leaves_idle_classes_out() -> None:
+    one = state("new", 4, classes={"a": {"good": 8, "violations": {"request": 2, "ttft": 2}}, "idle": {}})
+    two = state("new", 4, classes={"a": {"good": 9, "violations": {"request": 1}}})
+    status = compute(subject(replicas=2), seen(view("x", one), view("y", two)), None, NOW)
+    assert status["attainment"] == "a 85.0 % (n=20)"
+
+
+def test_events_tell_each_change_once() -> None:
+    def tell(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str]]:
+        posted = transitions(manifest(), old.get("conditions", []), new["conditions"], NOW, "me")
+        return [(event["type"], event["reason"]) for event in posted]
+
+    starting = compute(subject(), seen(view(ready=False), of=deployment(1, ready=0)), None, NOW)
+    well = compute(subject(starting), seen(view(engine=state("new", 4))), None, NOW)
+    assert tell({}, starting) == []
+    assert tell(starting, well) == [("Normal", "Applied"), ("Normal", "AllReplicasReady")]
+    assert tell(well, well) == []
+    collided = compute(subject(well), Observed(None, ()), Problem(Reason.NAME_COLLISION, "theirs"), NOW)
+    assert tell(well, collided) == [("Warning", "NameCollision")]
