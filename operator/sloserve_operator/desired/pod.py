@@ -19,7 +19,8 @@ MODEL_DIR = "/models/claim"
 STATE_DIR = "/tmp/slidingserve"  # noqa: S108 - an emptyDir of the pod
 PRE_STOP_SECONDS = 5
 STOP_MARGIN_SECONDS = 15
-PROBE_SECONDS = 5
+STARTUP_PROBE_SECONDS = 2
+READINESS_PROBE_SECONDS = 5
 
 
 def grace_seconds(engine: Engine) -> int:
@@ -130,13 +131,13 @@ def probes(engine: Engine) -> Object:
     return {
         "startupProbe": {
             **ready,
-            "periodSeconds": PROBE_SECONDS,
+            "periodSeconds": STARTUP_PROBE_SECONDS,
             "timeoutSeconds": 5,
-            "failureThreshold": -(-engine.startup_timeout_seconds // PROBE_SECONDS),
+            "failureThreshold": -(-engine.startup_timeout_seconds // STARTUP_PROBE_SECONDS),
         },
         "readinessProbe": {
             **ready,
-            "periodSeconds": PROBE_SECONDS,
+            "periodSeconds": READINESS_PROBE_SECONDS,
             "timeoutSeconds": 5,
             "failureThreshold": 2,
         },
