@@ -172,8 +172,7 @@ class EngineConfig(_Part):
         return self
 
     def slo_class(self, name: str | None) -> SloClass:
-        """The class of that name, or the default one for None. Raises ConfigError with the names there
-        are."""
+        """The class of that name, for None the default one. Raises ConfigError with the names there are."""
         wanted = self.default_class if name is None else name
         for slo in self.classes:
             if slo.name == wanted:
@@ -220,8 +219,7 @@ def builtin() -> EngineConfig:
 
 
 def loads(text: str | bytes) -> EngineConfig:
-    """Read the content of slidingserve.json. Raises ConfigError with a sentence for each thing that is
-    wrong."""
+    """Read slidingserve.json. Raises ConfigError with a sentence for each thing that is wrong."""
     try:
         return EngineConfig.model_validate_json(text)
     except ValidationError as error:

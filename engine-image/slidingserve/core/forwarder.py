@@ -23,8 +23,7 @@ class BatchForwarder:
     """
 
     def __init__(self, predictor: Predictor, decode_cached: Ints, remaining: Ints, cached: Ints) -> None:
-        """`decode_cached`: of each decode. `remaining`, `cached`: of each queued prefill, in service
-        order."""
+        """`decode_cached`: by decode. `remaining`, `cached`: by queued prefill, in service order."""
         self._predictor = predictor
         self.decodes = len(decode_cached)
         self._context = float(decode_cached.sum())
@@ -74,16 +73,14 @@ class BatchForwarder:
         return max(self._predictor.predict(self.features(budget)), self._decode_only)
 
     def forward(self, budget: int) -> tuple[float, list[int]]:
-        """Seconds, and the prefill tokens of each request from the head of the queue on; the rest get
-        none."""
+        """Seconds, and the prefill tokens of the requests from the head of the queue on."""
         tokens = self._prefill_tokens(budget)
         whole = bisect_right(self._tokens, tokens) - 1
         part = tokens - self._tokens[whole]
         return self.pred(budget), self._left[:whole] + ([part] if part else [])
 
     def time_to_budget(self, seconds: float, limit: int) -> int:
-        """The largest budget, at most `limit` tokens, whose `pred` is within `seconds`: the inverse of
-        `pred`.
+        """The largest budget of at most `limit` tokens with a `pred` within `seconds`: its inverse.
 
         At least the decodes, which are reserved whether they fit or not; never falls as `seconds` grows.
         """

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 MAX_REQUESTS = 1024
 _MAX_TOKENS = 1 << 30
+_MAX_REQUEST_TOKENS = 1 << 24  # squares of it, summed over all requests, stay whole numbers
 _MAX_SECONDS = 1e12
 
 
 class Phase(IntEnum):
-    """Where a request stands. A one-token last chunk of a prompt is PREFILL: the phase counts, not the
-    count."""
+    """Where a request stands. The last token of a chunked prompt is PREFILL: the phase decides, no count."""
 
     WAITING = 0
     """Not admitted yet, or preempted: holds no KV cache."""
@@ -51,6 +51,7 @@ class _Bound(NamedTuple):
 _SECONDS = _Bound(-_MAX_SECONDS, _MAX_SECONDS, whole=False)
 _LIMIT = _Bound(1e-6, 1e9, whole=False)
 _COUNT = _Bound(0, _MAX_TOKENS, whole=True)
+_TOKENS = _Bound(0, _MAX_REQUEST_TOKENS, whole=True)
 _ENGINE = {
     "now": _SECONDS,
     "max_tokens": _COUNT._replace(low=1),
@@ -60,9 +61,9 @@ _ENGINE = {
 }
 _REQUEST = {
     "arrival": _SECONDS,
-    "prefill_tokens": _COUNT._replace(low=1),
-    "computed_tokens": _COUNT._replace(default=0),
-    "output_tokens": _COUNT._replace(default=0),
+    "prefill_tokens": _TOKENS._replace(low=1),
+    "computed_tokens": _TOKENS._replace(default=0),
+    "output_tokens": _TOKENS._replace(default=0),
     "ttft_limit": _LIMIT,
     "tbt_limit": _LIMIT,
 }

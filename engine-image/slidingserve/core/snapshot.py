@@ -114,8 +114,7 @@ class Snapshot:
         return self.deadline - self.now
 
     def to_json(self) -> dict[str, Any]:
-        """The snapshot as a JSON object, the inverse of `from_json`; `rows` has the fields and their
-        bounds."""
+        """The snapshot as a JSON object, the inverse of `from_json`; the fields are in `rows`."""
         columns = (
             self.ids,
             self.phase.tolist(),

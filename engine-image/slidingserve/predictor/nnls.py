@@ -16,11 +16,9 @@ Floats = NDArray[np.float64]
 _ROUNDS = 8
 _HUBER = 1.345
 _SCALE_FLOOR = 0.05
-"""Relative residuals below this are all taken at full weight: a linear model misses real kernels by as
-much."""
+"""Relative residuals below this have full weight: a linear model misses real kernels by as much."""
 _RIDGE = 0.01
-"""Weight of the prior, in samples that are off by the whole prediction: it decides only what the data leave
-open."""
+"""Weight of the prior, in samples: so small that it decides only what the data leave open."""
 
 
 def solve_nonnegative(gram: Floats, right: Floats) -> Floats:

@@ -164,8 +164,7 @@ def quality(model: LatencyModel, window: Window) -> dict[str, Quality]:
 
 
 class OnlinePredictor:
-    """The model in force and the samples for the next one. `observe` from the engine's loop, `refit` from a
-    thread."""
+    """The model in force and the samples for the next: the engine's loop observes, a thread refits."""
 
     def __init__(self, model: LatencyModel, *, calibrated: bool = False) -> None:
         """Start with a default model, or with a stored profile's (`calibrated=True`)."""

@@ -66,8 +66,7 @@ def load_profile(path: Path, key: ProfileKey) -> Loaded:
 
 
 def save_profile(path: Path, key: ProfileKey, model: LatencyModel, samples: int) -> str:
-    """Write the profile, whole or not at all. Returns an empty text, or why it could not be written. Never
-    raises."""
+    """Write the profile, whole or not at all. Returns "", or why it could not be written. Never raises."""
     document = {"format": _FORMAT, "key": asdict(key), "samples": samples, "model": model.to_json()}
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:

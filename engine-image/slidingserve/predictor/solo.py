@@ -17,8 +17,7 @@ from slidingserve.predictor.model import LatencyModel
 
 SOLO_CHUNK = 2048
 SERVING_OVERHEAD_SECONDS = 0.06
-"""Tokenising, HTTP and the first step, which "exclusive service" includes too (60 ms, as in the design's
-headline)."""
+"""Tokenising, HTTP and the first step, which "exclusive service" includes too."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +45,7 @@ class SoloTable:
         max_chunk: int = SOLO_CHUNK,
         overhead_seconds: float = SERVING_OVERHEAD_SECONDS,
     ) -> SoloTable:
-        """Prefill alone in chunks of up to `max_chunk` (2,048 at most), plus the overhead, for prompts to
-        `max_prompt`."""
+        """Prefill alone in chunks of up to `max_chunk` (at most 2,048), plus the overhead."""
         chunk = max(1, min(max_chunk, SOLO_CHUNK))
         marks = set(range(chunk, max_prompt + 1, chunk)) | {1, max(max_prompt, 2)}
         step = 16.0
