@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
+from sloserve_operator.handlers import WATCHED
+from sloserve_operator.kube import VERSIONS
 
 from tests.chart.helm import CASES, CHART, LONG, ROOT, documents, helm, leaves, template
 from tests.cluster import tools
@@ -66,6 +68,33 @@ def test_a_kept_crd_is_the_same_document_with_helms_keep_policy() -> None:
     (crd,) = (doc for doc in documents({}) if doc["kind"] == "CustomResourceDefinition")
     assert crd["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
     assert crd == yaml.safe_load(CRD)
+
+
+def rules(values: dict[str, Any]) -> dict[tuple[str, str], set[str]]:
+    """(API group, resource) -> verbs of the operator's first role."""
+    role = next(
+        doc for doc in documents(values) if doc["metadata"]["name"].endswith("-operator") and "rules" in doc
+    )
+    return {
+        (g, r): set(rule["verbs"])
+        for rule in role["rules"]
+        for g in rule["apiGroups"]
+        for r in rule["resources"]
+    }
+
+
+def test_the_operator_may_watch_what_its_informer_watches_and_write_what_it_makes() -> None:
+    given = rules({})
+    for group, _, plural, kind in WATCHED:
+        assert given[group, plural] >= {"get", "list", "watch"}
+        assert (given[group, plural] >= {"create", "patch", "delete"}) == (kind not in ("SLOServe", "Pod"))
+    assert {plural for (_, plural), verbs in given.items() if "watch" in verbs} == {row[2] for row in WATCHED}
+    assert {kind for _, _, _, kind in WATCHED} | {"Event"} == set(VERSIONS)
+    assert "*" not in {word for (group, plural), verbs in given.items() for word in (group, plural, *verbs)}
+
+
+def test_a_role_in_a_namespace_gives_the_same_rights() -> None:
+    assert rules({"watchNamespaces": ["team-a"]}) == rules({})
 
 
 @pytest.mark.parametrize(
