@@ -114,6 +114,7 @@ def _fresh_state_dir(wanted: Path | None) -> Path:
     Only our own sub-directories are wiped, never the user's directory.
     """
     if wanted is None:
+        _sweep(Path(tempfile.gettempdir()))
         state = Path(tempfile.mkdtemp(prefix="slidingserve-"))
         atexit.register(shutil.rmtree, state, ignore_errors=True)
     else:
@@ -129,6 +130,17 @@ def _fresh_state_dir(wanted: Path | None) -> Path:
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir()
     return state
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what engines that were killed left behind: our directories whose lock nobody holds."""
+    for lock in parent.glob("slidingserve-*/lock"):
+        try:
+            with lock.open() as handle:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.parent)
+        except OSError:
+            continue  # in use, or another user's
 
 
 def _lock(state: Path) -> None:

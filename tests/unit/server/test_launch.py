@@ -1,0 +1,129 @@
+"""From our arguments to vLLM's: environment, argument vector, state directory, and refusals in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from slidingserve.server import launch
+from slidingserve.server.launch import LaunchError, plugin_list, prepare
+from slidingserve.server.runtime import Runtime
+
+
+def start(tmp_path: Path, *args: str, **more: Any) -> launch.Launch:
+    options: dict[str, Any] = {"config_dir": None, "state_dir": tmp_path / "state", "fallback": False}
+    return prepare("model", list(args), **{**options, **more})
+
+
+def test_vllms_arguments_pass_as_they_are_with_our_hooks_added(tmp_path: Path) -> None:
+    argv = list(start(tmp_path, "--port", "1", "--enforce-eager").argv)
+    assert argv[:6] == ["vllm", "serve", "model", "--port", "1", "--enforce-eager"]
+    assert argv[argv.index("--scheduler-cls") + 1] == launch.SCHEDULER
+    assert argv[argv.index("--middleware") + 1] == launch.MIDDLEWARE
+
+
+def test_the_environment_reads_back_as_the_same_runtime(tmp_path: Path) -> None:
+    made = start(tmp_path, fallback=True, calibration_seconds=3.0, profile_dir=tmp_path)
+    assert Runtime.from_env(made.env) == made.runtime
+    assert made.runtime.fallback_allowed
+    assert made.env["PROMETHEUS_MULTIPROC_DIR"] == str(tmp_path / "state" / "metrics")
+
+
+def test_what_an_earlier_engine_left_is_wiped_and_nothing_else(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    for part in ("metrics", "processes", "mine"):
+        (state / part).mkdir(parents=True)
+        (state / part / "old").touch()
+    start(tmp_path)
+    assert not (state / "metrics" / "old").exists()
+    assert not (state / "processes" / "old").exists()
+    assert (state / "mine" / "old").exists()
+
+
+def test_two_engines_cannot_share_a_state_directory(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from slidingserve.server.launch import prepare\n"
+        "prepare(None, [], config_dir=None, state_dir=Path(sys.argv[1]), fallback=False)\n"
+        "print('up', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "state")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "up\n"
+        with pytest.raises(LaunchError, match="another engine uses it"):
+            start(tmp_path)
+        other.communicate("")
+
+
+def test_directories_of_killed_engines_are_swept_and_those_in_use_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    stale = tmp_path / "slidingserve-stale"
+    stale.mkdir()
+    (stale / "lock").touch()
+    first = start(tmp_path, state_dir=None).runtime.state_dir
+    second = start(tmp_path, state_dir=None).runtime.state_dir
+    assert not stale.exists()
+    assert first.exists()
+    assert second.exists()
+
+
+@pytest.mark.parametrize("args", [["--scheduler-cls", "x.Y"], ["--scheduler-cls=x.Y"]])
+def test_another_scheduler_is_refused(tmp_path: Path, args: list[str]) -> None:
+    with pytest.raises(LaunchError, match=r"--scheduler-cls.*vllm serve"):
+        start(tmp_path, *args)
+
+
+def test_a_configuration_directory_without_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match=r"no slidingserve\.json"):
+        start(tmp_path, config_dir=tmp_path)
+
+
+def test_the_users_plugins_are_kept() -> None:
+    assert plugin_list("lora_filesystem_resolver,mine").split(",") == [
+        *launch.PLUGINS,
+        "lora_filesystem_resolver",
+        "mine",
+    ]
+
+
+def test_without_a_list_all_that_vllm_loads_by_itself_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Point:
+        name = "lora_filesystem_resolver"
+
+    monkeypatch.setattr(launch, "entry_points", lambda group: [Point] if "general" in group else [])
+    assert plugin_list(None).split(",") == [*launch.PLUGINS, "lora_filesystem_resolver"]
+
+
+def test_an_empty_list_means_ours_alone() -> None:
+    assert plugin_list("") == ",".join(launch.PLUGINS)
+
+
+def test_help_is_quick_and_needs_no_vllm() -> None:
+    code = (
+        "import sys; from slidingserve.cli import app\n"
+        "app(['serve', '--help'], standalone_mode=False)\n"
+        "assert not {'vllm', 'torch', 'prometheus_client', 'numpy'} & sys.modules.keys(), 'heavy import'"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=30)
+
+
+def test_a_refused_start_is_one_line_and_exit_status_2(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "slidingserve.cli", "serve", "m", "--slo-config", str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert result.returncode == 2
+    assert result.stderr.startswith("slidingserve: --slo-config")
+    assert result.stderr.count("\n") == 1
+
+
+def test_without_vllm_the_command_says_what_to_install(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "slidingserve.cli", "serve", "m", "--state-dir", str(tmp_path / "s")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert result.returncode == 2
+    assert "install vLLM" in result.stderr
+    assert "Traceback" not in result.stderr
