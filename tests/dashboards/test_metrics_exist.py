@@ -1,6 +1,10 @@
 """Dashboard and engine name the same metrics: an empty panel is what users complain of first."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from slidingserve.server.metrics import TABLE
@@ -12,6 +16,20 @@ METRICS = {metric.sample: metric for metric in TABLE}
 FROM_THE_SCRAPE = {"namespace", "sloserve", "pod"}  # set by the chart's PodMonitor, not by the engine
 NOT_DRAWN = {"slidingserve_predictor_refreshes_total"}  # the age of the fit shows the same
 USE = re.compile(r"by \((?P<by>[^)]*)\) \((?:\w+\()?(?P<name>\w+)\{(?P<selector>[^}]*)\}")
+
+
+# Every metric once, as one of an engine's processes counts it, then the sum over processes that /metrics shows.
+EXPOSE = """
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from slidingserve.server.metrics import TABLE, series
+for metric in TABLE:
+    use = {"counter": "inc", "gauge": "set", "histogram": "observe"}[metric.kind]
+    getattr(series(metric.name, *(["x"] * len(metric.labels))), use)(1)
+registry = CollectorRegistry()
+MultiProcessCollector(registry)
+print(generate_latest(registry).decode())
+"""
 
 
 def table_name(sample: str) -> str:
@@ -63,3 +81,13 @@ def test_the_variables_ask_for_metrics_that_exist() -> None:
     names = [re.match(r"label_values\((\w+)", query) for query in queries]
     assert {name[1] for name in names if name} <= set(METRICS)
     assert len(names) == 3
+
+
+def test_every_series_is_in_what_the_processes_of_an_engine_expose(tmp_path: Path) -> None:
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", EXPOSE], env=environment, capture_output=True, text=True, check=True
+    )
+    exposed = set(re.findall(r"^(\w+)\{", done.stdout, re.MULTILINE))
+    drawn = {name for expr in EXPRESSIONS.values() for name in metric_names(expr)}
+    assert drawn - exposed == set()
