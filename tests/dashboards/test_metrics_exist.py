@@ -18,7 +18,7 @@ NOT_DRAWN = {"slidingserve_predictor_refreshes_total"}  # the age of the fit sho
 USE = re.compile(r"by \((?P<by>[^)]*)\) \((?:\w+\()?(?P<name>\w+)\{(?P<selector>[^}]*)\}")
 
 
-# Every metric once, as one of an engine's processes counts it, then the sum over processes that /metrics shows.
+# Every metric once, as one of an engine's processes counts it, then the sum over processes of /metrics.
 EXPOSE = """
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
