@@ -173,6 +173,7 @@ class OnlinePredictor:
         self.calibrated = calibrated
         """Whether the model rests on measured batches."""
         self._samples = Samples()
+        self._refitting = threading.Lock()
         self._fitted_at = 0
         self._quality: dict[str, Quality] = {}
 
@@ -191,19 +192,20 @@ class OnlinePredictor:
 
         Raises nothing that the samples could cause; takes some milliseconds.
         """
-        total = self._samples.total
-        if total == self._fitted_at:
-            return False
-        window = self._samples.window()
-        new = fit(window, self.model)
-        if new is None:
-            return False
-        self._fitted_at = total
-        better = _error(new, window) <= _error(self.model, window)
-        if better:
-            self.model, self.calibrated = new, True
-        self._quality = quality(self.model, window)
-        return better
+        with self._refitting:
+            total = self._samples.total
+            if total == self._fitted_at:
+                return False
+            window = self._samples.window()
+            new = fit(window, self.model)
+            if new is None:
+                return False
+            self._fitted_at = total
+            better = _error(new, window) <= _error(self.model, window)
+            if better:
+                self.model, self.calibrated = new, True
+            self._quality = quality(self.model, window)
+            return better
 
     def quality(self) -> dict[str, dict[str, float]]:
         """`Quality` of the model in force by scene, as JSON objects, as of the last `refit`."""
