@@ -18,10 +18,11 @@ def look(cluster: Cluster) -> list[str]:
     if cluster.kind != "local":
         return []
     state = str(cluster.kubeconfig.parent)
-    return [*_processes(state), *_mounts(state), *_network(), *_cgroups()]
+    return [*processes(state), *mounts(state), *_network(), *_cgroups()]
 
 
-def _processes(state: str) -> list[str]:
+def processes(state: str) -> list[str]:
+    """Processes whose program lies below a directory."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -34,7 +35,8 @@ def _processes(state: str) -> list[str]:
     return found
 
 
-def _mounts(state: str) -> list[str]:
+def mounts(state: str) -> list[str]:
+    """Mounts below a directory."""
     lines = Path("/proc/self/mounts").read_text().splitlines()
     return [f"mount {line.split()[1]}" for line in lines if line.split()[1].startswith(state)]
 
