@@ -108,9 +108,9 @@ def bench(context: typer.Context) -> None:
     """Replay a workload against an OpenAI endpoint and score the promises by class."""
     from slidingserve.bench.command import bench_command
 
-    single = typer.Typer(pretty_exceptions_enable=False)
+    single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
     single.command(name="bench")(bench_command)
-    single(args=context.args, prog_name="slidingserve bench", standalone_mode=False)
+    single(args=context.args, prog_name="slidingserve bench")
 
 
 def main() -> None:

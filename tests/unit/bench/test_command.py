@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 from slidingserve.bench.command import bench_command
+from slidingserve.cli import app as slidingserve
 from typer.testing import CliRunner, Result
 
 from tests.unit.bench.server import Behave, FakeServer, serving
@@ -104,3 +105,9 @@ def test_arguments_that_cannot_be_used_exit_2_and_say_what_to_write(
     done = run(*arguments)
     assert done.exit_code == 2
     assert says in done.output
+
+
+def test_the_exit_status_survives_the_slidingserve_command() -> None:
+    done = CliRunner().invoke(slidingserve, ["bench", "--url", "nonsense"])
+    assert done.exit_code == 2
+    assert "http://HOST:PORT/v1" in done.output
