@@ -11,6 +11,7 @@ from tests.cluster import tools
 from tests.cluster.cache import ClusterError
 
 GPU = "nvidia.com/gpu"
+KINDS = ("local", "kind", "current")
 
 
 class Cluster(ABC):
@@ -87,18 +88,24 @@ def docker_answers() -> bool:
     return subprocess.run(probe, capture_output=True, timeout=20, check=False).returncode == 0
 
 
+def chosen_kind(environ: Mapping[str, str] = os.environ) -> str:
+    """The kind that CLUSTER names; unset: kind where a Docker engine answers, else local."""
+    kind = environ.get("CLUSTER") or ("kind" if docker_answers() else "local")
+    if kind not in KINDS:
+        raise ClusterError(f"CLUSTER={kind!r} is not a kind of cluster; use {', '.join(KINDS)}")
+    return kind
+
+
 def get(environ: Mapping[str, str] = os.environ) -> Cluster:
-    """The cluster that CLUSTER names (local, kind, current); unset: kind where Docker answers, else local."""
+    """The cluster of the chosen kind; it is neither brought up nor asked anything."""
     from tests.cluster.current import CurrentContext
     from tests.cluster.kind import Kind
     from tests.cluster.local import LocalCluster
 
-    chosen = environ.get("CLUSTER") or ("kind" if docker_answers() else "local")
-    match chosen:
+    match chosen_kind(environ):
         case "local":
             return LocalCluster()
         case "kind":
             return Kind()
-        case "current":
+        case _:
             return CurrentContext(environ)
-    raise ClusterError(f"CLUSTER={chosen!r} is not a kind of cluster; use local, kind or current")

@@ -6,6 +6,7 @@ remains: the host must reach the cluster's addresses through our link, and throu
 
 import ipaddress
 import json
+import socket
 import subprocess
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def refuse(place: Place) -> None:
 
 def links(place: Place) -> list[str]:
     """An interface with our link's name: another cache root's cluster is up."""
-    if Path("/sys/class/net", place.link).exists():
+    if place.link in (name for _, name in socket.if_nameindex()):
         return [f"interface {place.link} exists: another SLIDINGSERVE_CACHE has a cluster up; run its `down`"]
     return []
 

@@ -11,7 +11,7 @@ import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from tests.cluster import cache, config, debian, foreign, pki, tools
+from tests.cluster import cache, cgroups, config, debian, foreign, pki, tools
 from tests.cluster.api import GPU, Cluster
 from tests.cluster.cache import ClusterError, Condition
 from tests.cluster.config import Place
@@ -39,7 +39,7 @@ class LocalCluster(Cluster):
         images = base_images()
         with self._lock():
             begin = time.monotonic()
-            if self.node.process("init") is None:
+            if not self.node.booted():
                 self._boot()
             self.node.start("etcd")
             self.node.start("kube-apiserver")
@@ -69,6 +69,8 @@ class LocalCluster(Cluster):
                         process.kill()
                 self.containerd.remove_containers()
             self.node.halt()
+            if not self.node.linked():  # else another cluster has taken the place since
+                cgroups.remove(self.place.name)
             self._clean()
             if drop_images:
                 shutil.rmtree(self.node.lib / "containerd", ignore_errors=True)
@@ -101,6 +103,7 @@ class LocalCluster(Cluster):
         """From nothing, or from what a killed node left, to an empty node."""
         self.node.halt()
         foreign.refuse(self.place)
+        cgroups.remove(self.place.name)
         self._clean()
         self._prepare()
         self.node.boot()
@@ -129,7 +132,7 @@ class LocalCluster(Cluster):
             log.unlink()
 
     def _wait(self, component: str, ready: Condition) -> None:
-        cache.wait_for(component, ready, seconds=90, details=lambda: self.node.log_tail(component))
+        cache.wait_for(component, ready, seconds=180, details=lambda: self.node.log_tail(component))
 
     def _api_ready(self) -> bool:
         return self.kubectl_result("get", "--raw", "/readyz").returncode == 0

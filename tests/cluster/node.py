@@ -11,22 +11,22 @@ Nothing is killed but a recorded process whose start time still matches (a pid i
 """
 
 import json
-import os
 import shutil
-import signal
+import socket
 import subprocess
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
-from tests.cluster import config
+from tests.cluster import cgroups, config
 from tests.cluster.cache import ClusterError
+from tests.cluster.processes import Process, child
 
 CGROUPS = Path("/sys/fs/cgroup")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 # Kernel settings that the kubelet insists on: it finds them in files of ours, and the host keeps its own.
-_TUNABLES = {
+TUNABLES = {
     "kernel/keys/root_maxbytes": "25000000",
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/panic": "10",
@@ -55,38 +55,6 @@ exec /var/lib/kubernetes/bin/pause </dev/null >/dev/null 2>&1
 """
 
 
-@dataclass(frozen=True)
-class Process:
-    """A process as it can be found again: number, start time in clock ticks, and the boot it belongs to."""
-
-    pid: int
-    start: int
-    boot: str
-
-    @classmethod
-    def of(cls, pid: int) -> "Process":
-        """The process that runs as `pid` now; ClusterError if there is none."""
-        stat = _stat(pid)
-        if stat is None:
-            raise ClusterError(f"process {pid} ended as soon as it was started")
-        return cls(pid, int(stat[19]), _boot())
-
-    def alive(self) -> bool:
-        """Whether it still runs; a zombie does not."""
-        stat = _stat(self.pid)
-        return stat is not None and stat[0] != "Z" and int(stat[19]) == self.start and self.boot == _boot()
-
-    def kill(self, seconds: float = 15) -> None:
-        """SIGKILL, and wait until it is gone (of a pid namespace's first process: and all others in it)."""
-        if self.alive():
-            os.kill(self.pid, signal.SIGKILL)
-        deadline = time.monotonic() + seconds
-        while self.alive():
-            if time.monotonic() > deadline:
-                raise ClusterError(f"process {self.pid} is still there {seconds:.0f} s after SIGKILL")
-            time.sleep(0.02)
-
-
 class Node:
     """The node below one state directory: its /var/lib, and a record of every process started for it."""
 
@@ -95,6 +63,7 @@ class Node:
         self.components = config.components(place)
         self.lib = state / "lib"
         self._records = state / "processes"
+        self._booted = self._records / "booted"
 
     def process(self, name: str) -> Process | None:
         """The recorded process of that name, if it is alive."""
@@ -104,11 +73,15 @@ class Node:
             return None
         return found if found.alive() else None
 
+    def booted(self) -> bool:
+        """Whether it is there as a whole: an interrupted `boot` does not count."""
+        return self._booted.exists() and self.process("init") is not None
+
     def boot(self) -> None:
         """Make the namespaces, the link to the host and the cgroups; the process is on record before them."""
         for directory in (self._records, self.lib / "log", self.lib / "sys"):
             directory.mkdir(parents=True, exist_ok=True)
-        for name, value in _TUNABLES.items():
+        for name, value in TUNABLES.items():
             file = self.lib / "sys" / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(value)
@@ -129,9 +102,10 @@ class Node:
                 "the node's namespaces could not be made: " + (self.lib / "log" / "node").read_text()
             )
         outer.stdout.close()
-        outer.returncode = 0  # it outlives this process; its record is what counts
+        outer.returncode = 0
         self._connect(int(pid))
-        self._make_cgroups()
+        cgroups.create(self.place.name)
+        self._booted.touch()
 
     def start(self, name: str) -> None:
         """Start a program in the node unless it runs already; its output goes to /var/log/<name> there."""
@@ -143,8 +117,8 @@ class Node:
                 self.command(*component.command), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env={"PATH": _PATH, "HOME": "/root"}, start_new_session=True,
             )  # fmt: skip
-        started.returncode = 0
-        self._record(name, started.pid)
+        self._record(name, child(started))
+        started.returncode = 0  # it outlives this process; its record is what counts
 
     def command(self, *command: str) -> list[str]:
         """The command line that runs `command` in the node."""
@@ -168,12 +142,20 @@ class Node:
         return log.read_text(errors="replace")[-characters:] if log.exists() else "(no log)"
 
     def halt(self) -> None:
-        """End the node and everything in it; harmless where nothing is left."""
+        """End the node and everything in it, and wait for its link to go; harmless where nothing is left."""
+        if not self._records.exists():
+            return
         for name in ("init", "unshare"):
             if process := self.process(name):
                 process.kill()
-        remove_cgroups(self.place.name)
-        shutil.rmtree(self._records, ignore_errors=True)
+        shutil.rmtree(self._records)
+        deadline = time.monotonic() + 5  # the kernel takes a network namespace down in the background
+        while self.linked() and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def linked(self) -> bool:
+        """Whether the host has a link of this place's name: ours, or another cluster's in the same place."""
+        return self.place.link in (name for _, name in socket.if_nameindex())
 
     def _record(self, name: str, pid: int) -> None:
         self._records.mkdir(parents=True, exist_ok=True)
@@ -190,58 +172,8 @@ class Node:
         for network in (self.place.pods, self.place.services):
             _ip(f"route add {network} via {gateway} dev {link}")
 
-    def _make_cgroups(self) -> None:
-        """The kubelet's root in each hierarchy: pods stay below it, apart from what else runs on the host."""
-        for hierarchy in cgroup_hierarchies():
-            own = hierarchy / self.place.name
-            own.mkdir(exist_ok=True)
-            for name in (
-                "cpuset.cpus",
-                "cpuset.mems",
-            ):  # version 1: empty until set, and then no task may enter
-                if (own / name).exists() and (hierarchy / name).exists():
-                    (own / name).write_text((hierarchy / name).read_text())
-            if (
-                hierarchy / "cgroup.subtree_control"
-            ).exists():  # version 2: children get no controllers unless told
-                for name in (hierarchy / "cgroup.controllers").read_text().split():
-                    for directory in (hierarchy, own):
-                        (directory / "cgroup.subtree_control").write_text(f"+{name}")
-
-
-def cgroup_hierarchies() -> list[Path]:
-    """Every mounted cgroup hierarchy: one per controller in version 1, one in version 2."""
-    fields = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    return [Path(field[1]) for field in fields if field[2] in ("cgroup", "cgroup2")]
-
-
-def remove_cgroups(name: str) -> None:
-    """Remove the cgroup `name` in every hierarchy; the kernel needs a moment after the last task has gone."""
-    deadline = time.monotonic() + 10
-    for own in [hierarchy / name for hierarchy in cgroup_hierarchies()]:
-        while own.exists():
-            try:
-                for directory, _, _ in os.walk(own, topdown=False):
-                    Path(directory).rmdir()
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise ClusterError(f"{own} could not be removed: tasks of it still run") from None
-                time.sleep(0.05)
-
 
 def _ip(arguments: str) -> None:
     done = subprocess.run(["ip", *arguments.split()], capture_output=True, text=True, check=False)
     if done.returncode:
         raise ClusterError(f"ip {arguments} failed: {done.stderr.strip()}")
-
-
-def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the state on, or None if there is no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-
-
-def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -24,13 +24,13 @@ class Containerd:
     def start(self) -> None:
         """Start it and wait until it answers; containers that a killed node left in it are removed."""
         self.node.start("containerd")
-        self._wait(lambda: bool(self._ctr("version", check=False)))
+        self._wait(self._answers)
         if self.node.process("kubelet") is None and self._ctr("containers", "ls", "-q").split():
             self.remove_containers()
             if process := self.node.process("containerd"):  # it has read them into memory
                 process.kill()
             self.node.start("containerd")
-            self._wait(lambda: bool(self._ctr("version", check=False)))
+            self._wait(self._answers)
 
     def remove_containers(self) -> None:
         """End and forget every container; their writable layers go with them."""
@@ -84,8 +84,11 @@ class Containerd:
         if same and all(name.startswith("sha256:") or "@" in name for name in same):
             self._ctr("images", "rm", "--sync", *same, check=False)
 
+    def _answers(self) -> bool:
+        return "Server:" in self._ctr("version", check=False)
+
     def _wait(self, ready: "cache.Condition") -> None:
-        wait_for("containerd", ready, seconds=90, details=lambda: self.node.log_tail("containerd"))
+        wait_for("containerd", ready, seconds=180, details=lambda: self.node.log_tail("containerd"))
 
     def _ctr(self, *arguments: str, check: bool = True) -> str:
         return self.node.run(*CTR, *arguments, check=check)
