@@ -52,6 +52,11 @@ def install_chart(cluster: Cluster, *, monitoring: bool = False) -> None:
     )  # fmt: skip
 
 
+def is_installed(cluster: Cluster) -> bool:
+    """Whether the release is there."""
+    return bool(helm(cluster, "list", "--namespace", SYSTEM, "--short", "--filter", f"^{RELEASE}$").strip())
+
+
 def uninstall_chart(cluster: Cluster) -> None:
     """Take the release, its CRD with every resource, and its namespace away."""
     cluster.kubectl("delete", "sloserves", "--all", "-A", "--ignore-not-found", "--timeout=90s", check=False)

@@ -128,9 +128,9 @@ class Kube:
         """Base URL (no path) of a resource's Service, from this machine."""
         return self.reach.service(self.namespace, name)
 
-    def pod_url(self, pod: Object) -> str:
-        """Base URL (no path) of one engine pod, from this machine."""
-        return self.reach.pod(pod)
+    def pod_url(self, pod: Object, port: int = 8000) -> str:
+        """Base URL (no path) of a port of one pod, from this machine."""
+        return self.reach.pod(pod, port)
 
 
 class Reach:
@@ -148,12 +148,12 @@ class Reach:
         port = next(port["port"] for port in service["spec"]["ports"] if port["name"] == "http")
         return f"http://{service['spec']['clusterIP']}:{port}"
 
-    def pod(self, pod: Object) -> str:
-        """Base URL of port 8000 of an engine pod."""
+    def pod(self, pod: Object, port: int) -> str:
+        """Base URL of a port of a pod."""
         meta = pod["metadata"]
         if self.cluster.kind != "local":
-            return f"{self._base()}/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:8000/proxy"
-        return f"http://{pod['status']['podIP']}:8000"
+            return f"{self._base()}/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}:{port}/proxy"
+        return f"http://{pod['status']['podIP']}:{port}"
 
     def _base(self) -> str:
         if not self._proxy:

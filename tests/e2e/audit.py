@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,12 @@ class Audit:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._offset = path.stat().st_size
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was written so far."""
+        self._offset = self.path.stat().st_size
+        self._since = datetime.now(UTC)
 
     def entries(self) -> list[dict[str, Any]]:
         """Finished requests since the start, oldest first."""
@@ -38,6 +44,15 @@ class Audit:
             lines = log.read().split(b"\n")[:-1]
         events = [json.loads(line) for line in lines if line.strip()]
         return [event for event in events if event.get("stage") == "ResponseComplete"]
+
+    def quiet_seconds(self, user: str = OPERATOR) -> float:
+        """Seconds since a user last wrote, or since the start if it did not."""
+        stamps = [
+            datetime.fromisoformat(event["stageTimestamp"])
+            for event in self.entries()
+            if event["user"]["username"] == user and event["verb"] in WRITES
+        ]
+        return (datetime.now(UTC) - max(stamps, default=self._since)).total_seconds()
 
     def writes(self, user: str = OPERATOR) -> list[Write]:
         """What a user wrote or tried to write."""

@@ -63,12 +63,15 @@ def prometheus(cluster: Cluster) -> Prometheus:
 @pytest.fixture(scope="session")
 def kube(cluster: Cluster, prometheus: Prometheus) -> Iterator[Kube]:
     """An empty namespace under a freshly installed operator."""
+    was_installed = install.is_installed(cluster)
     install.install_chart(cluster, monitoring=True)
     found = Kube(cluster, NAMESPACE)
     cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s", timeout=130)
     found.ensure_namespace()
     yield found
     cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=120s", timeout=130)
+    if not was_installed:
+        install.uninstall_chart(cluster)
 
 
 @pytest.fixture(scope="session")
