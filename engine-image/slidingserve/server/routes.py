@@ -16,7 +16,6 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from slidingserve.config import ConfigError
 from slidingserve.core.snapshot import Snapshot
 from slidingserve.policies import get as get_policy
 from slidingserve.predictor.calibration import default_model
@@ -104,7 +103,7 @@ async def post_plan(request: Request) -> JSONResponse:
     try:
         snapshot = Snapshot.from_json(json.loads(body))
         return JSONResponse(await asyncio.to_thread(_plan, front, snapshot))
-    except (ValueError, ConfigError) as error:
+    except (ValueError, RecursionError) as error:
         return _error(400, str(error))
 
 

@@ -1,0 +1,37 @@
+"""Starts that the gate refuses, and the fallback, on real vLLM."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.engine.served import ARGUMENTS, start
+
+
+def test_an_engine_that_cannot_be_planned_is_refused_in_one_line(tiny_model: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "slidingserve.cli", "serve", str(tiny_model), *ARGUMENTS, "--port", "0"]
+    command += ["--state-dir", str(tmp_path / "state"), "--no-enable-chunked-prefill"]
+    command += ["--max-num-batched-tokens", "2048"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 2
+    ours = [line for line in result.stderr.splitlines() if "slidingserve: " in line]
+    assert len(ours) == 1
+    assert "drop --no-enable-chunked-prefill" in ours[0]
+    assert "--fallback" in ours[0]
+    assert "Traceback" not in result.stderr
+
+
+def test_the_fallback_serves_with_vllms_own_scheduler_and_says_so(tiny_model: Path, tmp_path: Path) -> None:
+    engine = start(tiny_model, tmp_path, "--fallback", "--scheduling-policy", "priority")
+    try:
+        state = engine.state()
+        assert "--scheduling-policy priority" in state["fallback"]["reason"]
+        assert state["policy"] == "fcfs"
+        assert state["applied"]["generation"] == 1, "the promises of the file hold all the same"
+        assert engine.metric("fallback", engine="0") == 1
+        assert engine.complete("hello", headers={"x-slo-class": "nope"}).status_code == 400
+        assert engine.complete("hello").status_code == 200
+        assert engine.state()["classes"]["dialogue"]["good"] == 1
+    finally:
+        engine.stop()
