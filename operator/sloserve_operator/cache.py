@@ -67,7 +67,8 @@ class Cache:
         """Take an object in; False if it is older than what is known."""
         key, version = key_of(obj), version_of(obj)
         known = self._objects[kind].get(key)
-        if version <= self._gone.get((kind, key), 0) or (known and version <= version_of(known)):
+        # An object that only lost our label leaves the watch at a version at which it still exists.
+        if version < self._gone.get((kind, key), 0) or (known and version <= version_of(known)):
             return False
         if known:
             self._forget(kind, key)

@@ -16,6 +16,7 @@ from .kube import Kube, KubeError
 from .status import Problem
 from .telemetry import Telemetry
 
+OWN_ATTEMPTS = 5
 log = structlog.stdlib.get_logger("sloserve.children")
 
 
@@ -90,15 +91,29 @@ class Children:
             raise Again from None
         self.telemetry.write(kind, "create")
         log.info("created", kind=kind, child=key[1])
-        self.cache.put(kind, await self.kube.own(live))
-        self.telemetry.write(kind, "own")
+        await self._own(kind, key, live)
         return None
 
-    async def _own(self, kind: str, key: Key) -> None:
-        """Finish a creation that was cut short between POST and the patch of managedFields."""
-        if live := await self.kube.get(kind, *key):
-            self.cache.put(kind, await self.kube.own(live))
-            self.telemetry.write(kind, "own")
+    async def _own(self, kind: str, key: Key, live: Object | None = None) -> None:
+        """Finish a creation: POST left fields under another entry than applies do.
+
+        Also reached by a later pass, if this one is cut short here.
+        """
+        for _ in range(OWN_ATTEMPTS):
+            live = live or await self.kube.get(kind, *key)
+            if live is None:
+                raise Again
+            self.cache.put(kind, live)
+            try:
+                self.cache.put(kind, await self.kube.own(live))
+            except KubeError as error:
+                if error.status not in (409, 422):
+                    raise
+                live = None  # a controller wrote meanwhile, and the entries have moved
+            else:
+                self.telemetry.write(kind, "own")
+                return
+        raise Again
 
     async def _apply(self, resource: SLOServe, desired: Object, live: Object, field_path: str) -> None:
         kind = desired["kind"]

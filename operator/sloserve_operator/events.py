@@ -5,7 +5,7 @@ from typing import Any
 
 from .api import API_VERSION, GROUP, KIND
 from .api.conditions import Reason
-from .desired.names import MANAGER
+from .desired.names import MANAGER, digest
 
 NOTE_LENGTH = 1024
 # Conditions whose False is worth a warning only for these reasons; the rest are steps on the way.
@@ -52,10 +52,11 @@ def event(
 ) -> dict[str, Any]:
     """One events.k8s.io/v1 event about the resource."""
     meta = obj["metadata"]
+    stamp = digest([meta["uid"], now, action, reason], 16)
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{meta['name']}.", "namespace": meta["namespace"]},
+        "metadata": {"name": f"{meta['name']}.{stamp}", "namespace": meta["namespace"]},
         "eventTime": now,
         "reportingController": f"{GROUP}/{MANAGER}",
         "reportingInstance": instance[:128],

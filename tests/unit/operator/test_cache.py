@@ -30,6 +30,13 @@ def test_a_late_event_does_not_bring_a_deleted_object_back() -> None:
     assert cache.owned("Pod", KEY) == []
 
 
+def test_an_object_that_left_the_watch_by_losing_its_label_can_be_read_again() -> None:
+    cache = Cache()
+    cache.put("Pod", at(9))
+    cache.drop("Pod", at(12))
+    assert cache.put("Pod", at(12))
+
+
 def test_a_late_deletion_does_not_remove_the_next_object_of_that_name() -> None:
     cache = Cache()
     cache.put("Pod", at(20))

@@ -1,0 +1,1 @@
+"""The operator and its CRD against a real API server."""

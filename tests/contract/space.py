@@ -1,0 +1,194 @@
+"""A namespace with an operator of its own: a process beside the cluster with the chart's rights, no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from tests.chart.helm import CHART, helm
+from tests.cluster.api import Cluster
+
+Found = TypeVar("Found")
+Object = dict[str, Any]
+WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+
+def until(look: Callable[[], Found | None], what: str, seconds: float = 30) -> Found:
+    """Poll until `look` gives something true; TimeoutError names what did not come."""
+    deadline = time.monotonic() + seconds
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not within {seconds:g} s: {what} (last seen: {found!r})")
+        time.sleep(0.1)
+    return found
+
+
+def spec(**changes: Any) -> Object:
+    """A small valid spec without pods; top-level fields can be replaced."""
+    return {
+        "model": {"uri": "file:///models/demo"},
+        "engine": {"accelerator": "cpu", "drainTimeoutSeconds": 0},
+        "replicas": 0,
+        "sloClasses": [{"name": "dialogue", "ttft": {"slowdown": 5}, "tbtMilliseconds": 40}],
+        **changes,
+    }
+
+
+def manifest(name: str = "chat", **changes: Any) -> Object:
+    """A SLOServe around `spec`."""
+    return {
+        "apiVersion": "sloserve.dev/v1alpha1",
+        "kind": "SLOServe",
+        "metadata": {"name": name},
+        "spec": spec(**changes),
+    }
+
+
+@dataclass
+class Space:
+    """One namespace, and kubectl on it."""
+
+    cluster: Cluster
+    name: str
+    directory: Path
+
+    def run(self, *arguments: str, stdin: str | None = None) -> str:
+        """Kubectl in this namespace."""
+        return self.cluster.kubectl("-n", self.name, *arguments, stdin=stdin)
+
+    def apply(self, obj: Object) -> None:
+        """`kubectl apply`."""
+        self.run("apply", "-f", "-", stdin=json.dumps(obj))
+
+    def patch(self, name: str, change: Object) -> int:
+        """Merge-patch a SLOServe's spec; its new generation."""
+        body = json.dumps({"spec": change})
+        answer = json.loads(self.run("patch", "sloserve", name, "--type=merge", "-p", body, "-o", "json"))
+        return int(answer["metadata"]["generation"])
+
+    def get(self, kind: str, name: str) -> Object | None:
+        """One object, or None."""
+        text = self.run("get", kind, name, "--ignore-not-found", "-o", "json", "--show-managed-fields")
+        return json.loads(text) if text else None
+
+    def must(self, kind: str, name: str) -> Object:
+        """One object that is there."""
+        found = self.get(kind, name)
+        assert found is not None, f"{kind} {name} is not there"
+        return found
+
+    def condition(self, name: str, kind: str) -> Object:
+        """A condition of a SLOServe, or an empty dict."""
+        status = (self.get("sloserve", name) or {}).get("status", {})
+        return next((c for c in status.get("conditions", []) if c["type"] == kind), {})
+
+    def reason(self, name: str, *reasons: str, kind: str = "Ready", seconds: float = 30) -> Object:
+        """Wait until a condition has one of the reasons."""
+
+        def look() -> Object | None:
+            found = self.condition(name, kind)
+            return found if found.get("reason") in reasons else None
+
+        return until(look, f"{name} {kind} {'/'.join(reasons)}", seconds)
+
+    def children(self, name: str) -> list[str]:
+        """kind/name of all that bears the resource's label, pods and replica sets left out."""
+        kinds = "deployments,services,configmaps,serviceaccounts"
+        return self.run("get", kinds, "-l", f"sloserve.dev/name={name}", "-o", "name").split()
+
+
+@dataclass
+class Operator:
+    """The operator as a process with the service account that the chart makes."""
+
+    space: Space
+    images: tuple[str, str] = ("localhost/none/engine:1", "localhost/none/engine-cpu:1")
+    extra: dict[str, str] = field(default_factory=dict)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def user(self) -> str:
+        """Its name in the audit log."""
+        return f"system:serviceaccount:{self.space.name}:sloserve"
+
+    @property
+    def log(self) -> Path:
+        """What it says."""
+        return self.space.directory / "operator.log"
+
+    def grant(self) -> Path:
+        """The chart's account and rights for this namespace; a kubeconfig with its token."""
+        space = self.space
+        values = {"watchNamespaces": [space.name]}
+        parts = [word for part in ("rbac", "serviceaccount") for word in ("-s", f"templates/{part}.yaml")]
+        words = ("-n", space.name, "--kube-version=1.34.3", *parts)
+        done = helm("template", "sloserve", str(CHART), *words, values=values)
+        assert done.returncode == 0, done.stderr
+        space.run("apply", "-f", "-", stdin=done.stdout)
+        token = space.run("create", "token", "sloserve", "--duration=1h").strip()
+        config = yaml.safe_load(space.cluster.kubeconfig.read_text())
+        config["users"] = [{"name": "operator", "user": {"token": token}}]
+        for context in config["contexts"]:
+            context["context"]["user"] = "operator"
+        path = space.directory / "kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def start(self) -> None:
+        """Start it and wait for its first line about the watches."""
+        settings = {
+            "KUBECONFIG": str(self.grant()),
+            "NAMESPACES": self.space.name,
+            "ENGINE_IMAGE": self.images[0],
+            "ENGINE_IMAGE_CPU": self.images[1],
+            "HEALTH_PORT": "0",
+            "METRICS_PORT": "0",
+            **self.extra,
+        }
+        environment = {**os.environ, **{f"SLOSERVE_{key}": value for key, value in settings.items()}}
+        began = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            command = [sys.executable, "-m", "sloserve_operator.app"]
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        until(lambda: b'"watching"' in self.log.read_bytes()[began:], f"start, see {self.log}")
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal; its exit status."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        status = self.process.wait(timeout=30)
+        self.process = None
+        return status
+
+    def writes(self, since: int) -> list[str]:
+        """`verb resource/subresource name code` of each write of its own after an offset of the audit log."""
+        path = self.space.cluster.audit_log()
+        assert path is not None
+        found = []
+        with path.open("rb") as log:
+            log.seek(since)
+            lines = log.read().split(b"\n")[:-1]
+        for event in map(json.loads, filter(None, lines)):
+            if event["user"]["username"] != self.user or event["verb"] not in WRITES:
+                continue
+            target = event.get("objectRef", {})
+            what = "/".join(filter(None, (target.get("resource"), target.get("subresource"))))
+            code = event.get("responseStatus", {}).get("code")
+            found.append(f"{event['verb']} {what} {target.get('name', '')} {code}")
+        return found
+
+    def mark(self) -> int:
+        """The end of the audit log, for `writes`."""
+        path = self.space.cluster.audit_log()
+        assert path is not None, "the audit log is needed: use CLUSTER=local"
+        return path.stat().st_size

@@ -1,0 +1,105 @@
+"""The process: exit status, a kill between any two writes, a missing CRD."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+from typing import Any
+
+import pytest
+from sloserve_operator.app import StartError, wait_for_crd
+from sloserve_operator.cache import Cache
+from sloserve_operator.kube import Kube
+from sloserve_operator.queue import KeyedQueue
+from sloserve_operator.reconcile import Images, Reconciler
+from sloserve_operator.resync import Resync
+from sloserve_operator.telemetry import Telemetry
+
+from tests.contract.space import Operator, Space, manifest
+
+pytestmark = pytest.mark.cluster
+
+
+class KilledError(BaseException):
+    """The process is no more."""
+
+
+class Mortal(Kube):
+    """Dies in the middle of its n-th write: `after` says whether the server got it."""
+
+    def __init__(self, writes: int, after: bool) -> None:
+        super().__init__(timeout=10)
+        self.left, self.after, self.calls = writes, after, 0
+
+    async def _call(self, action: str, verb: str, kind: str, /, **params: Any) -> dict[str, Any]:
+        if verb == "get":
+            return await super()._call(action, verb, kind, **params)
+        self.calls += 1
+        dies = self.calls == self.left
+        if dies and not self.after:
+            raise KilledError
+        answer = await super()._call(action, verb, kind, **params)
+        if dies:
+            raise KilledError
+        return answer
+
+
+class Nobody:
+    """No engine runs."""
+
+    async def read(self, address: str) -> str:
+        return "is not there"
+
+
+async def life(space: Space, writes: int = 0, after: bool = False) -> tuple[int, bool]:
+    """One life of the operator, nothing remembered: how many writes it made, and whether it was killed."""
+    kube, cache, telemetry = Mortal(writes, after), Cache(), Telemetry()
+    await kube.connect(space.cluster.kubeconfig)
+    try:
+        resync = Resync(kube, cache, KeyedQueue(), telemetry, [space.name])
+        await resync.prime()
+        images = Images("localhost/none/engine:1", "localhost/none/engine-cpu:1")
+        reconciler = Reconciler(kube, cache, Nobody(), telemetry, images, poll_seconds=60)
+        await reconciler.reconcile((space.name, "chat"))
+    except KilledError:
+        return kube.calls, True
+    finally:
+        await kube.close()
+    return kube.calls, False
+
+
+async def test_killed_between_any_two_writes_it_converges(space: Space) -> None:
+    for writes, after in itertools.product(itertools.count(1), (False, True)):
+        space.apply(manifest())
+        _, killed = await life(space, writes, after)
+        await life(space)
+        again, _ = await life(space)
+        children = space.children("chat")
+        managers = [
+            (entry["manager"], entry["operation"])
+            for child in children
+            for entry in space.must(*child.split("/"))["metadata"]["managedFields"]
+            if entry["manager"] == "sloserve-operator"
+        ]
+        assert len(children) == 4
+        assert set(managers) == {("sloserve-operator", "Apply")}
+        assert again <= 1, "one status at most, as the Deployment's controller goes on"
+        if not killed:
+            assert writes > 8, "each child is two writes, then comes the status"
+            return
+        space.run("delete", "sloserve", "chat", "--cascade=foreground", "--timeout=30s")
+
+
+def test_a_term_signal_ends_it_with_zero_and_a_kill_does_not(space: Space, operator: Operator) -> None:
+    assert operator.stop(signal.SIGTERM) == 0
+    operator.start()
+    assert operator.stop(signal.SIGKILL) == -signal.SIGKILL
+
+
+async def test_without_the_crd_it_gives_up_with_the_remedy() -> None:
+    class Bare(Kube):
+        async def served(self, kind: str) -> bool:
+            return False
+
+    with pytest.raises(StartError, match="is not installed: install the chart"):
+        await wait_for_crd(Bare(1), seconds=0)
