@@ -30,8 +30,12 @@ class Cluster(ABC):
         """Leave nothing behind; a no-op where it is down. Loaded images may be kept for the next `up`."""
 
     @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is something for `down` to take away, be it healthy or not."""
+
     def is_up(self) -> bool:
-        """Whether it answers."""
+        """Whether it is there and its API server answers."""
+        return self.exists() and self.kubectl_result("get", "--raw", "/readyz").returncode == 0
 
     @abstractmethod
     def load_image(self, layout: Path, name: str) -> None:

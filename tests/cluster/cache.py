@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 
 class ClusterError(Exception):
@@ -47,6 +48,31 @@ def lock(path: Path, waiting: str) -> Iterator[None]:
             print(waiting, flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+class Users:
+    """Processes that use one thing; see `using`."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def alone(self) -> bool:
+        """Whether nobody else uses it; then nobody else can begin to until this process ends its use."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            fcntl.flock(self._file, fcntl.LOCK_SH)  # the failed attempt has given our share up
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def using(path: Path) -> Iterator[Users]:
+    """Be one of the users of what `path` stands for; waits while the last one takes it away."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield Users(file)
 
 
 def make(kind: str, name: str, key: str, build: Callable[[Path], object]) -> Path:

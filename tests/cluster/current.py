@@ -46,9 +46,9 @@ class CurrentContext(Cluster):
         """Only our copy of the credentials goes: the cluster is not ours."""
         self.kubeconfig.unlink(missing_ok=True)
 
-    def is_up(self) -> bool:
-        """Whether the API server answers."""
-        return self.kubectl_result("get", "--raw", "/readyz").returncode == 0
+    def exists(self) -> bool:
+        """It is there, for all we know."""
+        return True
 
     def load_image(self, layout: Path, name: str) -> None:
         """Refused: push the image to a registry that the cluster can pull from."""

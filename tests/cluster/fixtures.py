@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import api
+from tests.cluster import api, cache
 from tests.cluster.api import Cluster
 from tests.cluster.cache import ClusterError
 
@@ -16,13 +16,14 @@ LOGS = Path("build") / "cluster-logs"
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster that CLUSTER names, up. It is left as it was found, unless KEEP_CLUSTER=1 keeps it up."""
+    """The cluster that CLUSTER names, up, and left as found (KEEP_CLUSTER=1, or other tests, keep it up)."""
     chosen = api.get()
-    was_up = chosen.is_up()
-    chosen.up()
-    yield chosen
-    if not was_up and os.environ.get("KEEP_CLUSTER") != "1":
-        chosen.down()
+    with cache.using(cache.root() / chosen.kind / ".users") as users:
+        was_there = chosen.exists()
+        chosen.up()
+        yield chosen
+        if not was_there and os.environ.get("KEEP_CLUSTER") != "1" and users.alone():
+            chosen.down()
 
 
 @pytest.fixture

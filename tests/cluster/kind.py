@@ -45,9 +45,9 @@ class Kind(Cluster):
             _kind("delete", "cluster", "--name", NAME, "--kubeconfig", str(self.kubeconfig))
         self.kubeconfig.unlink(missing_ok=True)
 
-    def is_up(self) -> bool:
-        """Whether the API server answers."""
-        return self.kubeconfig.exists() and self.kubectl_result("get", "--raw", "/readyz").returncode == 0
+    def exists(self) -> bool:
+        """Whether kind knows it."""
+        return bool(shutil.which("kind")) and docker_answers() and NAME in _kind("get", "clusters").split()
 
     def load_image(self, layout: Path, name: str) -> None:
         """`kind load image-archive` of the layout, packed into an archive for it."""

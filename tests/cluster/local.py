@@ -46,7 +46,7 @@ class LocalCluster(Cluster):
             self.containerd.start()
             for layout, name in images:
                 self.containerd.load(layout, name)
-            self._wait("kube-apiserver", self._api_ready)
+            self._wait("kube-apiserver", self.is_up)
             _say(begin, "API server ready")
             for component in self.node.components:
                 self.node.start(component)
@@ -77,10 +77,9 @@ class LocalCluster(Cluster):
             self.kubeconfig.unlink(missing_ok=True)
             _say(begin, "down")
 
-    def is_up(self) -> bool:
-        """Whether the API server answers."""
-        running = self.node.process("kube-apiserver") is not None
-        return running and self.kubeconfig.exists() and self._api_ready()
+    def exists(self) -> bool:
+        """Whether its node is there."""
+        return self.node.process("init") is not None
 
     def status(self) -> dict[str, str]:
         """Each component and whether it runs."""
@@ -133,9 +132,6 @@ class LocalCluster(Cluster):
 
     def _wait(self, component: str, ready: Condition) -> None:
         cache.wait_for(component, ready, seconds=180, details=lambda: self.node.log_tail(component))
-
-    def _api_ready(self) -> bool:
-        return self.kubectl_result("get", "--raw", "/readyz").returncode == 0
 
     def _node_ready(self) -> bool:
         """The node is Ready with its fake GPUs, and pods can be made (the default service account exists)."""

@@ -46,17 +46,21 @@ class Containerd:
         rows = [line.split() for line in self._ctr("images", "ls").splitlines()[1:]]
         return {row[0]: (row[2], "io.cri-containerd.image=managed" in row[-1]) for row in rows}
 
-    def load(self, layout: Path, name: str) -> None:
-        """Import an OCI layout as `name` unless exactly this image is there; a replaced image is freed."""
+    def load(self, layout: Path, name: str) -> int:
+        """Import an OCI layout as `name` unless exactly this image is there; a replaced image is freed.
+
+        Returns the bytes of blobs that were sent, 0 if it was there.
+        """
         wanted, before = oci.manifest_digest(layout), self.images()
         if before.get(name) == (wanted, True):
-            return
+            return 0
         begin = time.monotonic()
         sent = self._import(layout, name, set(self._ctr("content", "ls", "-q").split()))
         self._wait(lambda: self.images().get(name) == (wanted, True))
         if name in before and before[name][0] != wanted:
             self._forget(before[name][0])
         print(f"image {name}: {sent / 1e6:.0f} MB sent in {time.monotonic() - begin:.1f} s", flush=True)
+        return sent
 
     def _import(self, layout: Path, name: str, held: set[str]) -> int:
         """Stream the layout into `ctr images import`; returns the bytes of the layers that were sent."""
@@ -77,6 +81,13 @@ class Containerd:
         if held:  # a layer went away between the look and the import: send everything
             return self._import(layout, name, set())
         raise ClusterError(f"import of {name} from {layout} failed: {output[-1500:]}")
+
+    def remove_images(self, *names: str) -> None:
+        """Remove images by name, and their layers where nothing else needs them."""
+        for name in names:
+            if name in (known := self.images()):
+                self._ctr("images", "rm", "--sync", name)
+                self._forget(known[name][0])
 
     def _forget(self, digest: str) -> None:
         """Drop the nameless references to a replaced image: with them its layers are never freed."""

@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster import cache
+from tests.cluster import cache, golang
 from tests.cluster.cache import ClusterError
 
 KUBERNETES = "v1.34.3"
@@ -86,35 +86,25 @@ TABLE = {
 def path(name: str) -> Path:
     """The binary `name` (a row of the table, or an applet of kc such as kubectl), built if it is not there.
 
-    Raises ClusterError if there is no such tool, no Go, or the build fails (with the end of the compiler's
-    output).
+    Raises ClusterError if there is no such tool, no Go to be had, or the build fails (with its words).
     """
     row = TABLE["kc"] if name in APPLETS else TABLE.get(name)
     if row is None:
         raise ClusterError(f"no tool is called {name!r}; there are: {', '.join([*TABLE, *APPLETS])}")
-    key = cache.digest(repr(row), go_version(), *([HERE / row.package] if row.how == "source" else []))
+    key = cache.digest(repr(row), golang.version(), *([HERE / row.package] if row.how == "source" else []))
     return cache.make("tools", row.name, key, lambda work: _build(row, work)) / name
 
 
 def module_dir(name: str) -> Path:
     """The unpacked module of a tool: its sources, CRDs and examples. Read-only."""
     row = TABLE[name]
-    command = ["go", "mod", "download", "-json", f"{row.module}@{row.version}"]
+    command = [golang.command(), "mod", "download", "-json", f"{row.module}@{row.version}"]
     answer = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if answer.returncode:
         raise ClusterError(
             f"go mod download {row.module}@{row.version} failed: {answer.stderr or answer.stdout}"
         )
     return Path(json.loads(answer.stdout)["Dir"])
-
-
-def go_version() -> str:
-    """What `go version` says of itself, such as go1.26.8."""
-    if not shutil.which("go"):
-        raise ClusterError("Go is not on PATH. Install Go 1.24 or later (go.dev/dl), then run this again.")
-    return subprocess.run(
-        ["go", "env", "GOVERSION"], capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 def _environment() -> dict[str, str]:
@@ -131,21 +121,21 @@ def _build(tool: Tool, work: Path) -> None:
     match tool.how:
         case "source":
             source = HERE / tool.package
-            command = ["go", "build", *flags, "-mod=readonly", "-o", str(binary), "."]
+            command = [golang.command(), "build", *flags, "-mod=readonly", "-o", str(binary), "."]
         case "install":
             source.mkdir()
             environment["GOBIN"] = str(work)
-            command = ["go", "install", *flags, f"{package}@{tool.version}"]
+            command = [golang.command(), "install", *flags, f"{package}@{tool.version}"]
         case "require":
             source.mkdir()
             required = "".join(f"require {module} {tool.version}\n" for module in (tool.module, *tool.also))
             (source / "go.mod").write_text(f"module slidingserve.dev/tools\n\ngo 1.26.0\n\n{required}")
-            command = ["go", "build", *flags, "-mod=mod", "-o", str(binary), package]
+            command = [golang.command(), "build", *flags, "-mod=mod", "-o", str(binary), package]
         case "copy":
             shutil.copytree(module_dir(tool.name), source, copy_function=shutil.copyfile)
             for directory in [source, *(path for path in source.rglob("*") if path.is_dir())]:
                 directory.chmod(0o755)
-            command = ["go", "build", *flags, "-o", str(binary), f"./{tool.package}"]
+            command = [golang.command(), "build", *flags, "-o", str(binary), f"./{tool.package}"]
         case _:
             raise ClusterError(
                 f"tool {tool.name}: how={tool.how!r} is none of source, install, require, copy"
