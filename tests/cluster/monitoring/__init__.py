@@ -64,7 +64,7 @@ class Prometheus:
     ) -> list[Sample]:
         """Query until `enough` of the samples (by default: one is there). ClusterError says what came.
 
-        While it waits it has the pod's volumes refreshed: a new PodMonitor is scraped in seconds, not a minute.
+        While it waits it has the pod's volumes refreshed: a new PodMonitor then takes seconds, not a minute.
         """
         deadline = time.monotonic() + seconds
         while not enough(samples := self.query(expr)):

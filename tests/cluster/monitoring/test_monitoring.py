@@ -1,6 +1,7 @@
 """The monitoring stack itself: a PodMonitor anywhere in the cluster becomes samples that can be queried."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -29,7 +30,10 @@ def prometheus(cluster: Cluster) -> Iterator[Prometheus]:
     yield monitoring.install(cluster)
     if not before:
         monitoring.uninstall(cluster)
-        assert "monitoring" not in cluster.kubectl("get", "namespaces,crd,clusterrole", "-o", "name")
+        left = cluster.kubectl("get", "namespaces,crd,clusterroles,clusterrolebindings", "-o", "name")
+        assert not [
+            name for name in left.split() if re.search(r"/monitoring|monitoring\.coreos|prometheus", name)
+        ]
 
 
 def test_a_second_install_changes_nothing(cluster: Cluster, prometheus: Prometheus) -> None:
