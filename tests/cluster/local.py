@@ -81,6 +81,12 @@ class LocalCluster(Cluster):
         """Whether its node is there."""
         return self.node.process("init") is not None
 
+    def environment(self) -> dict[str, str]:
+        """As in every kind; and no proxy of the host's comes between."""
+        base = super().environment()
+        direct = ",".join(filter(None, [base.get("NO_PROXY"), *self.place.networks]))
+        return {**base, "NO_PROXY": direct, "no_proxy": direct}
+
     def status(self) -> dict[str, str]:
         """Each component and whether it runs."""
         names = ["init", *self.node.components]
