@@ -30,7 +30,7 @@ TOKEN_SECONDS = 0.00002
 TOKEN = 65
 
 
-class SleepingExecutor(Executor):
+class SleepingExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped here
     """Sleeps for a batch, then "samples" one token for each request whose known tokens are all computed."""
 
     supports_pp = False

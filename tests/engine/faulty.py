@@ -7,7 +7,7 @@ from typing import Any
 from vllm.v1.core.sched.scheduler import Scheduler
 
 
-class FaultyScheduler(Scheduler):
+class FaultyScheduler(Scheduler):  # type: ignore[misc]  # vLLM is untyped here
     """What a scheduler that lost count would do."""
 
     def _update_after_schedule(self, scheduler_output: Any) -> None:
