@@ -69,7 +69,9 @@ RULES = [
     Rule(
         "spec.engine.env", [{"name": "A"}, {"name": "B"}], [{"name": "A"}, {"name": "A"}], "Duplicate value"
     ),
-    Rule("spec.engine.resources", {"limits": {"cpu": 2}}, {"limits": {"cpu": 0.5}}, 'Invalid value: "number"'),
+    Rule(
+        "spec.engine.resources", {"limits": {"cpu": 2}}, {"limits": {"cpu": 0.5}}, 'Invalid value: "number"'
+    ),
     Rule(
         "spec.engine",
         {"accelerator": "nvidia.com/gpu", "resources": {"limits": {"memory": "1Gi"}}},
