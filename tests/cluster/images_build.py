@@ -1,0 +1,258 @@
+"""docker, podman or buildah, the first that answers, behind one small interface.
+
+Lowest of three modules (see `images`). All three programs build the same Dockerfiles and give an OCI layout
+with layers that a content store can keep as they are. How this machine reaches PyPI (certificates, an index
+of its own) is given to the build as build-time secrets, which are in no layer.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tests.cluster import cache, debian, oci
+from tests.cluster.cache import ClusterError
+
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+INDEX_KEYS = ("index-url", "extra-index-url", "trusted-host")
+
+
+class Builder(ABC):
+    """A program that turns a Dockerfile into an image."""
+
+    program: str
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """The program and the options that every call of it has."""
+
+    @abstractmethod
+    def save(self, name: str, layout: Path) -> None:
+        """Write the image to the OCI layout `layout`; blobs that are there already may be reused."""
+
+    @property
+    def build_options(self) -> list[str]:
+        """What `build` needs beside the common options."""
+        return []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of every call."""
+        return dict(os.environ)
+
+    def answers(self) -> bool:
+        """Whether it works here, its engine included."""
+        if not shutil.which(self.program):
+            return False
+        try:
+            done = subprocess.run([self.program, "info"], capture_output=True, timeout=20, check=False)
+        except subprocess.TimeoutExpired:
+            return False
+        return done.returncode == 0
+
+    def build(
+        self, context: Path, dockerfile: str, name: str, arguments: Mapping[str, str], layout: Path
+    ) -> None:
+        """Build `name` from `context`/`dockerfile` and write it to the OCI layout `layout`.
+
+        arguments: build arguments. Raises ClusterError with the end of the builder's output.
+        """
+        with secrets() as files:
+            options = [f"--secret=id={key},src={path}" for key, path in files.items()]
+            options += [f"--build-arg={key}={value}" for key, value in arguments.items()]
+            file = str(context / dockerfile)
+            self.run("build", *self.build_options, *options, "-f", file, "-t", name, str(context))
+        borrow_blobs(layout)
+        self.save(name, layout)
+        finish_layout(layout, name)
+
+    def forget(self, name: str) -> None:
+        """Drop an image from the builder's store; one that is not there is no error."""
+        subprocess.run([*self.command(), "rmi", name], env=self.environment, capture_output=True, check=False)
+
+    def run(self, *arguments: str) -> str:
+        """Run one call, showing its steps; ClusterError with the end of its output if it fails."""
+        begin, tail = time.monotonic(), deque[str](maxlen=200)
+        with subprocess.Popen(
+            [*self.command(), *arguments], env=self.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+        ) as process:  # fmt: skip
+            assert process.stdout is not None
+            for line in process.stdout:
+                tail.append(line)
+                if "STEP " in line or line.startswith("#"):
+                    print(f"  {time.monotonic() - begin:5.0f} s  {line.strip()[:110]}", flush=True)
+        output = "".join(tail)
+        if process.returncode:
+            raise ClusterError(f"{self.program} {arguments[0]} failed:\n{output[-3000:]}")
+        return output
+
+
+class Docker(Builder):
+    """Docker with BuildKit."""
+
+    program = "docker"
+
+    def command(self) -> list[str]:
+        """Plain docker."""
+        return ["docker"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """BuildKit on, for secrets and cache mounts."""
+        return {**os.environ, "DOCKER_BUILDKIT": "1", "BUILDKIT_PROGRESS": "plain"}
+
+    @property
+    def build_options(self) -> list[str]:
+        """No attestations: they would make the image an index of two."""
+        return ["--provenance=false"]
+
+    def save(self, name: str, layout: Path) -> None:
+        """`docker save`, which since Docker 25 is an OCI layout."""
+        with tempfile.TemporaryDirectory(dir=layout.parent) as work:
+            archive = Path(work) / "image.tar"
+            self.run("save", "-o", str(archive), name)
+            with tarfile.open(archive) as packed:
+                packed.extractall(layout, filter="data")
+        if not (layout / "oci-layout").exists():
+            raise ClusterError("docker save wrote no OCI layout: Docker 25 or newer is needed")
+
+
+class Podman(Builder):
+    """Podman, rootless or not."""
+
+    program = "podman"
+
+    def command(self) -> list[str]:
+        """Plain podman."""
+        return ["podman"]
+
+    @property
+    def build_options(self) -> list[str]:
+        """Keep the layers of every step for the next build."""
+        return ["--layers", "--force-rm"]
+
+    def save(self, name: str, layout: Path) -> None:
+        """`podman push` to a directory."""
+        self.run("push", name, f"oci:{layout}:latest")
+
+
+class Buildah(Builder):
+    """Buildah without a daemon, in a store of its own below the cache."""
+
+    program = "buildah"
+
+    def __init__(self) -> None:
+        self.home = cache.root() / "buildah"
+
+    def command(self) -> list[str]:
+        """With own storage, on overlayfs."""
+        roots = ["--root", str(self.home / "store"), "--runroot", str(self.home / "run")]
+        return ["buildah", *roots, "--storage-driver", "overlay"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """TMPDIR also holds what cache mounts keep between builds; it is made if it is not there."""
+        temporary = self.home / "tmp"
+        temporary.mkdir(parents=True, exist_ok=True)
+        return {**os.environ, "TMPDIR": str(temporary), "BUILDAH_ISOLATION": "chroot"}
+
+    @property
+    def build_options(self) -> list[str]:
+        """Keep the layers of every step for the next build, and no working containers."""
+        return ["--layers", "--force-rm"]
+
+    def save(self, name: str, layout: Path) -> None:
+        """Uncompressed: the layers stay on this machine."""
+        self.run("push", "--disable-compression", name, f"oci:{layout}:latest")
+
+
+def choose() -> Builder:
+    """The first builder that answers; as root on Debian, buildah is installed where there is none."""
+    for builder in (Docker(), Podman()):
+        if builder.answers():
+            return builder
+    if os.geteuid() != 0:
+        raise ClusterError(
+            "no image builder answers: start Docker, install podman, or run this as root (for buildah)"
+        )
+    debian.require(["buildah", "debootstrap"])
+    return Buildah()
+
+
+@contextmanager
+def secrets() -> Iterator[dict[str, Path]]:
+    """Files by secret id that let a build reach PyPI the way this machine does."""
+    found: dict[str, Path] = {}
+    bundle = Path(os.environ.get("SSL_CERT_FILE") or CERTIFICATES)
+    if bundle.is_file():
+        found["ca-bundle"] = bundle
+    with tempfile.TemporaryDirectory() as work:
+        if settings := index_settings():
+            found["pip.conf"], found["uv.toml"] = Path(work) / "pip.conf", Path(work) / "uv.toml"
+            lines = [f"{key} = {' '.join(values)}\n" for key, values in settings.items()]
+            found["pip.conf"].write_text("[global]\n" + "".join(lines))
+            found["uv.toml"].write_text(uv_settings(settings))
+        yield found
+
+
+def index_settings() -> dict[str, list[str]]:
+    """pip's index settings of this machine, from files and environment, and nothing else of its settings."""
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
+    ).stdout
+    found: dict[str, list[str]] = {}
+    for line in listed.splitlines():
+        name, _, value = line.partition("=")
+        key = name.rpartition(".")[2]
+        if key in INDEX_KEYS:
+            found[key] = value.strip("'\"").replace("\\n", " ").split()
+    return found
+
+
+def uv_settings(settings: Mapping[str, list[str]]) -> str:
+    """The same as a uv.toml."""
+    lines = []
+    if "index-url" in settings:
+        lines.append(f"index-url = {json.dumps(settings['index-url'][0])}")
+    if "extra-index-url" in settings:
+        lines.append(f"extra-index-url = {json.dumps(settings['extra-index-url'])}")
+    if "trusted-host" in settings:
+        lines.append(f"allow-insecure-host = {json.dumps(settings['trusted-host'])}")
+    return "\n".join(lines) + "\n"
+
+
+def borrow_blobs(layout: Path) -> None:
+    """Link the blobs of the other layouts beside `layout` into it: builders write only what is not there."""
+    blobs = layout / "blobs" / "sha256"
+    blobs.mkdir(parents=True, exist_ok=True)
+    for blob in layout.parent.glob("[a-z]*/blobs/sha256/*"):
+        with suppress(FileExistsError, FileNotFoundError):  # shared by layouts; deleted meanwhile
+            os.link(blob, blobs / blob.name)
+
+
+def finish_layout(layout: Path, name: str) -> None:
+    """Give the layout's one image its name and drop the blobs that are not its."""
+    manifests = json.loads((layout / "index.json").read_text())["manifests"]
+    descriptor = {key: manifests[0][key] for key in ("mediaType", "digest", "size")}
+    oci.write_index(layout, name, descriptor)
+    manifest = json.loads((layout / "blobs" / descriptor["digest"].replace(":", "/")).read_text())
+    layers = (row["digest"] for row in manifest["layers"])
+    digests = {descriptor["digest"], manifest["config"]["digest"], *layers}
+    for blob in (layout / "blobs" / "sha256").iterdir():
+        if f"sha256:{blob.name}" not in digests:
+            blob.unlink()
+
+
+def remove(layout: Path) -> None:
+    """Delete a layout; blobs that other layouts have stay there."""
+    shutil.rmtree(layout, ignore_errors=True)
