@@ -10,7 +10,7 @@ import pytest
 from sloserve_operator.api.crd import text
 
 from tests.cluster.api import Cluster
-from tests.contract.space import Operator, Space
+from tests.contract.space import Operator, Space, until
 
 CRD = "sloserves.sloserve.dev"
 
@@ -21,7 +21,7 @@ def crd(cluster: Cluster) -> Iterator[None]:
     there = cluster.kubectl("get", "crd", CRD, "--ignore-not-found", "-o", "name")
     apply = ("apply", "--server-side", "--force-conflicts", "--field-manager=contract-tests")
     cluster.kubectl(*apply, "-f", "-", stdin=text())
-    cluster.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=30s")
+    until(lambda: cluster.kubectl_result("get", "sloserves", "-A").returncode == 0, "the CRD served")
     yield
     if not there:
         cluster.kubectl("delete", "crd", CRD, "--timeout=60s")
