@@ -45,10 +45,12 @@ def install_chart(cluster: Cluster, *, monitoring: bool = False) -> None:
     if monitoring:
         chosen["monitoring.podMonitor.enabled"] = "true"
         chosen["monitoring.podMonitor.interval"] = "2s"
+    # On a cluster of ours, a CRD that someone applied by hand may become the release's.
+    own = () if cluster.kind == "current" else ("--take-ownership",)
     settings = [word for item in chosen.items() for word in ("--set", "=".join(item))]
     helm(
         cluster, "upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace",
-        "--wait", "--timeout", "3m", *settings,
+        "--wait", "--timeout", "3m", *own, *settings,
     )  # fmt: skip
 
 
