@@ -113,9 +113,13 @@ class Cache:
     def lagging(self, kind: str, listed: Iterable[Mapping[str, Any]]) -> Iterator[tuple[Key, int]]:
         """(key, version) of listed objects that no watch has told us of yet."""
         for obj in listed:
-            known = self._objects[kind].get(key_of(obj))
-            if known is None or version_of(known) < version_of(obj):
+            if self.version(kind, key_of(obj)) < version_of(obj):
                 yield key_of(obj), version_of(obj)
+
+    def version(self, kind: str, key: Key) -> int:
+        """Version at which an object is known; 0 if it is not."""
+        known = self._objects[kind].get(key)
+        return version_of(known) if known else 0
 
     def vanished(self, kind: str, listed: Iterable[Mapping[str, Any]], version: int) -> list[Object]:
         """Known objects that a LIST at `version` no longer holds."""

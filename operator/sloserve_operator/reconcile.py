@@ -29,7 +29,7 @@ from .view import Observed
 
 CHILD_KINDS = {"ServiceAccount", "ConfigMap", "Service", "Deployment"}
 # Foreign objects bear none of our labels, so no watch tells when they go.
-BLOCKED_SECONDS = {Reason.WAITING_FOR_CLEANUP: 2.0, Reason.NAME_COLLISION: 20.0, Reason.FORBIDDEN: 30.0}
+BLOCKED_SECONDS = {Reason.WAITING_FOR_CLEANUP: 2.0, Reason.NAME_COLLISION: 10.0, Reason.FORBIDDEN: 30.0}
 MOST_RESTARTS = 5
 log = structlog.stdlib.get_logger("sloserve.reconcile")
 

@@ -57,7 +57,11 @@ class Resync:
         objects, version = await self._kube.list(kind, namespace)
         lagging = dict(self._cache.lagging(kind, objects))
         scope = f"{kind}/{namespace or ''}"
-        missed = [key for key, seen in self._lagging.get(scope, {}).items() if lagging.get(key, 0) >= seen]
+        missed = [
+            key
+            for key, seen in self._lagging.get(scope, {}).items()
+            if key in lagging and self._cache.version(kind, key) < seen
+        ]
         self._lagging[scope] = lagging
         self._telemetry.lagging.set(sum(map(len, self._lagging.values())))
         gone = [

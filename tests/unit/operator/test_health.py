@@ -1,0 +1,112 @@
+"""Health means progress: dead watches, failing LISTs and stuck work are told from a quiet cluster."""
+
+from typing import Any
+
+from sloserve_operator.cache import Cache
+from sloserve_operator.health import Health
+from sloserve_operator.queue import KeyedQueue
+from sloserve_operator.resync import Resync
+from sloserve_operator.telemetry import Telemetry
+
+from tests.unit.operator.objects import manifest
+
+KEY = ("default", "chat")
+
+
+class Server:
+    """LISTs as a test wants them."""
+
+    def __init__(self) -> None:
+        self.resources: list[dict[str, Any]] = []
+        self.version = 200
+
+    async def list(self, kind: str, namespace: str | None) -> tuple[list[dict[str, Any]], int]:
+        return (self.resources if kind == "SLOServe" else []), self.version
+
+
+class Process:
+    """The parts that health looks at, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.server, self.cache = Server(), Cache()
+        self.queue = KeyedQueue(self.clock)
+        kube: Any = self.server
+        self.resync = Resync(kube, self.cache, self.queue, Telemetry(), [], self.clock)
+        self.health = Health(self.queue, self.resync, 60, self.clock)
+
+    def clock(self) -> float:
+        return self.now
+
+
+async def test_it_is_ready_once_everything_was_listed_and_looks_at_every_resource() -> None:
+    process = Process()
+    assert "first LIST" in (process.health.ready() or "")
+    assert process.health.alive() is None
+    process.server.resources = [manifest()]
+    await process.resync.prime()
+    assert process.health.ready() is None
+    assert process.queue.take() == KEY
+
+
+async def test_a_quiet_cluster_is_healthy_for_ever() -> None:
+    process = Process()
+    process.server.resources = [manifest()]
+    await process.resync.prime()
+    for _ in range(100):
+        process.now += 60
+        await process.resync.check()
+        while key := process.queue.take():
+            process.queue.done(key)
+        assert process.health.alive() is None
+
+
+async def test_a_change_that_no_watch_tells_of_is_a_dead_watch() -> None:
+    process = Process()
+    process.server.resources = [manifest()]
+    await process.resync.prime()
+    process.server.resources = [manifest(generation=2)]
+    await process.resync.check()
+    assert process.health.alive() is None, "the event may be on its way"
+    await process.resync.check()
+    assert "the watch of SLOServe is silent" in (process.health.alive() or "")
+
+
+async def test_a_change_that_the_watch_tells_of_late_is_none() -> None:
+    process = Process()
+    await process.resync.prime()
+    process.server.resources = [manifest(generation=2)]
+    await process.resync.check()
+    process.cache.put("SLOServe", manifest(generation=2))
+    process.server.resources = [manifest(generation=3)]
+    await process.resync.check()
+    process.cache.put("SLOServe", manifest(generation=3))
+    await process.resync.check()
+    assert process.health.alive() is None
+
+
+async def test_a_deletion_that_was_missed_is_made_up_for() -> None:
+    process = Process()
+    process.server.resources = [manifest()]
+    await process.resync.prime()
+    process.server.resources = []
+    await process.resync.check()
+    assert process.cache.resources() == []
+
+
+async def test_lists_that_fail_for_long_are_a_fault() -> None:
+    process = Process()
+    await process.resync.prime()
+    process.now = 300
+    assert process.health.alive() is None
+    process.now = 400
+    assert "no complete LIST since 400 s" in (process.health.alive() or "")
+
+
+async def test_work_that_hangs_is_a_fault() -> None:
+    process = Process()
+    await process.resync.prime()
+    process.queue.add(KEY)
+    process.queue.take()
+    process.now = 301
+    assert process.health.alive() == "work waits since 301 s"
