@@ -11,7 +11,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
-from tests.cluster import pki
+from tests.cluster import cache, pki
 
 NODE = "node1"
 API_PORT = 6443
@@ -241,7 +241,8 @@ def write(etc: Path, place: Place) -> None:
 
 def base_objects(place: Place) -> str:
     """The manifests of what every cluster has: DNS, and the API server's right to logs and exec."""
-    return (MANIFESTS / "base.yaml").read_text().replace("CLUSTER_DNS", place.dns)
+    text = (MANIFESTS / "base.yaml").read_text().replace("CLUSTER_DNS", place.dns)
+    return text.replace("CONFIG_DIGEST", cache.digest(text))
 
 
 def _server_names(place: Place) -> list[str]:

@@ -7,6 +7,7 @@ and an interrupted one goes on. `down` ends the node and removes its files, all 
 import os
 import shutil
 import socket
+import struct
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -151,13 +152,25 @@ class LocalCluster(Cluster):
         return ready and self.kubectl_result("get", "serviceaccount", "default").returncode == 0
 
     def _dns_ready(self) -> bool:
-        """CoreDNS answers on its Service's address from the host: pods run and kube-proxy has its rules."""
-        try:
-            socket.create_connection((self.place.dns, 53), timeout=1).close()
-        except OSError:
+        """CoreDNS knows the API server, asked on its Service's address: pods run, kube-proxy has its rules."""
+        if not _resolves(self.place.dns, "kubernetes.default.svc.cluster.local"):
             return False
         available = "jsonpath={.status.availableReplicas}"
         return self.kubectl("-n", "kube-system", "get", "deployment", "coredns", "-o", available) == "1"
+
+
+def _resolves(server: str, name: str) -> bool:
+    """Whether a DNS server has an address for the name (RFC 1035: header, then question; answers in bytes 6-7)."""
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(1)
+        try:
+            client.sendto(
+                struct.pack(">6H", 1, 0x100, 1, 0, 0, 0) + labels + b"\0" + b"\0\1\0\1", (server, 53)
+            )
+            return client.recv(512)[6:8] > b"\0\0"
+        except OSError:
+            return False
 
 
 def _need_root() -> None:
