@@ -35,7 +35,7 @@ class Nudges:
         """(pod, annotation value) for every pod to nudge at monotonic time `now`."""
         out = []
         for pod in pods:
-            if pod.state:
+            if pod.state and pod.state.applied.revision:
                 self._reported[pod.uid] = pod.state.applied.revision
             if not self._behind(pod, revision):
                 self._pending.pop(pod.uid, None)

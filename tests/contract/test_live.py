@@ -1,4 +1,4 @@
-"""Live settings: written, nudged through the pod's status by the chart's rights, counted by the pod's word."""
+"""Live settings: written, nudged through the pod's status with the chart's rights, counted by its word."""
 
 from __future__ import annotations
 
@@ -17,10 +17,38 @@ from sloserve_operator.reconcile import Images, Reconciler
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 
-from tests.cluster import pods
 from tests.contract.space import Operator, Space, manifest, until
 
 pytestmark = pytest.mark.cluster
+
+
+# No scheduler and so no kubelet touches it: its status is what the test says.
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "chat-pod",
+        "labels": {NAME_LABEL: "chat", MANAGED_BY: MANAGER},
+        "annotations": {"mine": "1"},
+    },
+    "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "none:1"}]},
+}
+RUNNING = {
+    "phase": "Running",
+    "podIP": "192.0.2.1",
+    "podIPs": [{"ip": "192.0.2.1"}],
+    "conditions": [{"type": "Ready", "status": "True"}],
+    "containerStatuses": [
+        {
+            "name": "main",
+            "image": "none:1",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+        }
+    ],
+}
 
 
 class Engine:
@@ -38,7 +66,7 @@ class Engine:
 
 @dataclass
 class Live:
-    """An operator in this process, a real pod, an engine that says what the test wants."""
+    """An operator in this process, a pod that no node runs, an engine that says what the test wants."""
 
     space: Space
     engine: Engine
@@ -63,11 +91,9 @@ class Live:
 
 @pytest.fixture
 async def live(space: Space) -> AsyncIterator[Live]:
-    pods.load_probe(space.cluster)
-    body = pods.pod("chat-pod")
-    body["metadata"] |= {"labels": {NAME_LABEL: "chat", MANAGED_BY: MANAGER}, "annotations": {"mine": "1"}}
-    space.apply(body)
-    space.run("wait", "--for=condition=Ready", "pod/chat-pod", "--timeout=60s")
+    space.apply(POD)
+    status = json.dumps({"status": RUNNING})
+    space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", status)
     space.apply(manifest())
     kube, cache, telemetry, engine = Kube(10), Cache(), Telemetry(), Engine()
     await kube.connect(Operator(space).grant())

@@ -36,7 +36,8 @@ def test_a_pod_that_refuses_the_new_settings_is_left_alone() -> None:
 
 
 def test_a_pod_that_never_reported_is_left_alone() -> None:
-    assert values(Nudges(), [view(ready=False), view("b", unreachable="refused")], 0) == []
+    silent = [view(ready=False), view("b", unreachable="refused"), view("c", engine=state(""))]
+    assert values(Nudges(), silent, 0) == []
 
 
 def test_a_pod_that_falls_silent_on_old_settings_is_still_nudged() -> None:
