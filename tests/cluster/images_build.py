@@ -5,6 +5,7 @@ with layers that a content store can keep as they are. How this machine reaches 
 of its own) is given to the build as build-time secrets, which are in no layer.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -172,8 +173,30 @@ class Buildah(Builder):
         return ["--layers", "--force-rm"]
 
     def save(self, name: str, layout: Path) -> None:
-        """Uncompressed: the layers stay on this machine."""
-        self.run("push", "--disable-compression", name, f"oci:{layout}:latest")
+        """Layers stay uncompressed, as they do not leave this machine.
+
+        A push to an OCI layout leaves out the blobs that are there but compresses the rest, whatever it is
+        told; one to a plain directory compresses nothing but writes everything. So the first way is taken
+        where only the top layer is new.
+        """
+        layers = self.run("inspect", "--format", "{{range .OCIv1.RootFS.DiffIDs}}{{.}} {{end}}", name).split()
+        blobs = layout / "blobs" / "sha256"
+        if all((blobs / digest.partition(":")[2]).exists() for digest in layers[:-1]):
+            self.run("push", "--disable-compression", name, f"oci:{layout}:latest")
+            return
+        with tempfile.TemporaryDirectory(dir=layout) as work:
+            self.run("push", "--disable-compression", "--format", "oci", name, f"dir:{work}")
+            manifest = Path(work, "manifest.json").read_bytes()
+            for blob in Path(work).glob("?" * 64):
+                blob.replace(blobs / blob.name)
+        digest = hashlib.sha256(manifest).hexdigest()
+        (blobs / digest).write_bytes(manifest)
+        descriptor = {
+            "mediaType": json.loads(manifest)["mediaType"],
+            "digest": f"sha256:{digest}",
+            "size": len(manifest),
+        }
+        oci.write_index(layout, name, descriptor)
 
 
 def choose() -> Builder:
