@@ -163,7 +163,7 @@ class Engine(Model):
     resources: Resources | None = Field(default=None, description="CPU and memory of the engine container.")
     shared_memory_size: Quantity = Field(
         default="2Gi",
-        description="Size of /dev/shm, mounted when tensorParallelSize is above 1; counts as memory.",
+        description="Size of /dev/shm, mounted for several ranks and on cpu; what is used counts as memory.",
     )
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(
         default=None, description="Labels a node must bear.", json_schema_extra={"maxProperties": 32}

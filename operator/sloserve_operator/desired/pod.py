@@ -111,7 +111,8 @@ def volumes(resource: SLOServe) -> tuple[list[Object], list[Object]]:
         ({"emptyDir": {}}, {"mountPath": CACHE_DIR}),
     ]
     names = ["config", "tmp", "cache"]
-    if engine.tensor_parallel_size > 1:
+    # The CPU build runs even one rank as a process of its own and talks to it over shared memory.
+    if engine.tensor_parallel_size > 1 or engine.accelerator == CPU:
         memory = {"medium": "Memory", "sizeLimit": str(engine.shared_memory_size)}
         pairs.append(({"emptyDir": memory}, {"mountPath": "/dev/shm"}))  # noqa: S108 - what ranks talk over
         names.append("dshm")

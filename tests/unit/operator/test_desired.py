@@ -93,8 +93,13 @@ def test_the_grace_period_covers_pre_stop_and_drain_and_the_deadline_covers_all(
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 900
 
 
+def test_the_cpu_build_gets_shared_memory_even_for_one_rank() -> None:
+    pod = template(resource(engine={"accelerator": "cpu"}))["spec"]
+    assert "/dev/shm" in [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]]
+
+
 @pytest.mark.parametrize(("ranks", "mounted"), [(1, False), (2, True)])
-def test_shared_memory_is_mounted_only_for_tensor_parallel_engines(ranks: int, mounted: bool) -> None:
+def test_gpu_engines_get_shared_memory_only_for_several_ranks(ranks: int, mounted: bool) -> None:
     pod = template(resource(engine={"tensorParallelSize": ranks}))["spec"]
     assert ("/dev/shm" in [m["mountPath"] for m in pod["containers"][0]["volumeMounts"]]) is mounted
     assert (
