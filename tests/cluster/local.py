@@ -152,7 +152,7 @@ class LocalCluster(Cluster):
         return ready and self.kubectl_result("get", "serviceaccount", "default").returncode == 0
 
     def _dns_ready(self) -> bool:
-        """CoreDNS knows the API server, asked on its Service's address: pods run, kube-proxy has its rules."""
+        """CoreDNS answers on its Service's address: pods run, and kube-proxy has its rules."""
         if not _resolves(self.place.dns, "kubernetes.default.svc.cluster.local"):
             return False
         available = "jsonpath={.status.availableReplicas}"
@@ -160,7 +160,7 @@ class LocalCluster(Cluster):
 
 
 def _resolves(server: str, name: str) -> bool:
-    """Whether a DNS server has an address for the name (RFC 1035: header, then question; answers in bytes 6-7)."""
+    """Whether a DNS server has an address for the name (RFC 1035; bytes 6-7 count the answers)."""
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.settimeout(1)
