@@ -38,10 +38,10 @@ class Image:
         return ROOT / self.directory
 
 
-_ENGINE = ("pyproject.toml", "slidingserve")
+_ENGINE = ("pyproject.toml", "constraints.txt", "constraints-cpu.txt", "slim", "slidingserve")
 TABLE = {
     "engine": Image("engine-image", "Dockerfile", _ENGINE),
-    "engine-cpu": Image("engine-image", "Dockerfile.cpu", (*_ENGINE, "constraints-cpu.txt", "slim")),
+    "engine-cpu": Image("engine-image", "Dockerfile.cpu", _ENGINE),
     "operator": Image("operator", "Dockerfile", ("pyproject.toml", "constraints.txt", "sloserve_operator")),
 }
 
@@ -64,7 +64,7 @@ def build(name: str, tag: str | None = None, base: str | None = None) -> Built:
         raise ClusterError(f"no image {name!r}; there are {', '.join(sorted(TABLE))}")
     image = TABLE[name]
     builder = images_build.choose()
-    base = base or os.environ.get("SLIDINGSERVE_BASE_IMAGE") or _default_base(builder)
+    base = base or os.environ.get("SLIDINGSERVE_BASE_IMAGE") or default_base(builder)
     key = content_key(image, base or "")
 
     def make(layout: Path) -> None:
@@ -107,7 +107,7 @@ def source_files(image: Image) -> Iterator[Path]:
                 yield file
 
 
-def _default_base(builder: images_build.Builder) -> str | None:
+def default_base(builder: images_build.Builder) -> str | None:
     """None (the Dockerfile's own base) where an engine pulls images, else the one that we make ourselves."""
     return images_base.NAME if builder.program == "buildah" else None
 
