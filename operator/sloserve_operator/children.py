@@ -161,8 +161,9 @@ def _key(obj: Object) -> Key:
 
 
 def _comparable(desired: Object) -> Object:
-    """Without what only the path of the request says."""
-    return {key: value for key, value in desired.items() if key not in ("apiVersion", "kind")}
+    """Without what only the path of the request says; metadata last, so that a log names the real cause."""
+    rest = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "metadata")}
+    return {**rest, "metadata": desired["metadata"]}
 
 
 def _foreign(resource: SLOServe, live: Object) -> Problem | None:
