@@ -37,10 +37,11 @@ class Mortal(Kube):
         dies = self.calls == self.left
         if dies and not self.after:
             raise KilledError
-        answer = await super()._call(action, verb, kind, **params)
-        if dies:
-            raise KilledError
-        return answer
+        try:
+            return await super()._call(action, verb, kind, **params)
+        finally:
+            if dies:  # whatever the server answered, nobody hears it
+                raise KilledError
 
 
 class Nobody:
