@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from tests.demo.kube import Kube, Object, load
 from tests.e2e.audit import Audit
 
 NAMESPACE = "sloserve-e2e"
+KEEP = os.environ.get("KEEP_CLUSTER") == "1"
+"""Leave the stack for the next run, and take over what the last one left: for work on the tests."""
 EXAMPLE = load(install.EXAMPLE)[0]
 
 
@@ -66,9 +69,12 @@ def kube(cluster: Cluster, prometheus: Prometheus) -> Iterator[Kube]:
     was_installed = install.is_installed(cluster)
     install.install_chart(cluster, monitoring=True)
     found = Kube(cluster, NAMESPACE)
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s", timeout=130)
+    if not KEEP:
+        cluster.kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--timeout=120s", timeout=130)
     found.ensure_namespace()
     yield found
+    if KEEP:
+        return
     cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=120s", timeout=130)
     if not was_installed:
         install.uninstall_chart(cluster)
