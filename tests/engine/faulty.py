@@ -1,4 +1,4 @@
-"""vLLM's scheduler with a planted fault: it skips a token of every prompt that is prefilled in chunks."""
+"""vLLM's scheduler with a planted fault: it skips a token of each prompt that is prefilled in chunks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class FaultyScheduler(Scheduler):  # type: ignore[misc]  # vLLM is untyped here
         super()._update_after_schedule(scheduler_output)
         for name in scheduler_output.num_scheduled_tokens:
             request = self.requests[name]
-            if request.is_prefill_chunk and not getattr(request, "skipped", False):
+            left = request.num_tokens - request.num_computed_tokens
+            if left > 1 and not getattr(request, "skipped", False):
                 request.skipped = True
                 request.num_computed_tokens += 1

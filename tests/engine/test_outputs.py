@@ -75,7 +75,6 @@ def test_greedy_outputs_under_load_equal_stock_vllms(served: Served, expected: d
 
 
 def test_the_comparison_sees_a_scheduling_fault(expected: dict[str, list[str]]) -> None:
-    pairs = zip(expected["stock"], expected["faulty"], make_prompts(), strict=True)
-    different = [len(prompt) for stock, faulty, prompt in pairs if stock != faulty]
-    assert different
-    assert min(different) > 60, "only prompts that are prefilled in chunks meet the fault"
+    different = [a != b for a, b in zip(expected["stock"], expected["faulty"], strict=True)]
+    assert sum(different) >= 5
+    assert not all(different), "prompts that are prefilled in one piece do not meet the fault"

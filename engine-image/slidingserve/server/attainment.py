@@ -119,8 +119,13 @@ class Tracker:
     """One HTTP request that generates text, from arrival to its verdict."""
 
     def __init__(
-        self, config: EngineConfig, asked: Asked, clock: Callable[[], float] = time.monotonic
+        self,
+        config: EngineConfig,
+        asked: Asked,
+        clock: Callable[[], float] = time.monotonic,
+        delivered: Callable[[float], None] = lambda seconds: None,
     ) -> None:
+        """`delivered` is told how long after a token was made its part of the stream left, seconds."""
         self.config = config
         """In force at arrival; the request keeps it."""
         self.asked = asked
@@ -134,6 +139,8 @@ class Tracker:
         self.forget: list[Callable[[], object]] = []
         """Called at the end: frees what the output processor keeps for this request."""
         self._clock = clock
+        self._delivered = delivered
+        self._made = 0.0
 
     def start(self, promise: Promise) -> Sequence:
         """A sequence of this request was accepted by the engine."""
@@ -142,15 +149,20 @@ class Tracker:
         self.sequences.append(sequence)
         return sequence
 
-    def generated(self, sequence: Sequence, count: int) -> None:
-        """The output processor got `count` new tokens of a sequence."""
+    def generated(self, sequence: Sequence, count: int, made: float = 0.0) -> None:
+        """The output processor got `count` new tokens, which the core had at `made` (monotonic; 0:
+        unknown)."""
         sequence.hold(count)
+        self._made = made
         if not self.streaming:
             sequence.send(self._clock())
 
     def sent(self) -> None:
         """A part of the streamed body leaves for the client."""
         now = self._clock()
+        if self._made:
+            self._delivered(now - self._made)
+            self._made = 0.0
         for sequence in self.sequences:
             sequence.send(now)
 

@@ -43,7 +43,7 @@ class PromiseMiddleware:
         except PromiseError as error:
             await _refuse(send, error)
             return
-        tracker = Tracker(config, asked)
+        tracker = Tracker(config, asked, delivered=front.delivery.add)
         watched = _Watched(tracker, receive, send)
         token = CURRENT.set(tracker)
         try:

@@ -45,6 +45,9 @@ class CoreAgent:
         self._index = index
         self._clock = BatchClock()
         self._errors: set[str] = set()
+        self.delivery = 0.0
+        """Seconds from a step's end to the client, as the API servers measure it: a token must be made so
+        early."""
         tally.touch_core(engine)
         self.learner = Learner(engine, limits, key, runtime.profile_dir)
         self.live = LiveConfig(
@@ -84,7 +87,7 @@ class CoreAgent:
     def _plan(self, scheduler: Any, policy: Policy, settings: PolicySettings, step: Step) -> Plan | None:
         if policy.name == "fcfs":
             return None  # untouched by construction: not even a snapshot is taken
-        now = self._clock.idle_at(time.monotonic())
+        now = self._clock.idle_at(time.monotonic()) + self.delivery
         snapshot = observe(scheduler, now, self.learner.throughput, self._default_promise)
         plan = policy.plan(snapshot, self.learner.model, settings) if len(snapshot) else None
         if plan is not None:
@@ -151,10 +154,16 @@ class CoreAgent:
         while True:
             time.sleep(BEAT_SECONDS)
             try:
+                self.delivery = self._measured_delivery()
                 self.learner.refresh(self.live.view.config.scheduler.predictor.refresh_seconds)
                 self.report()
             except Exception:
                 logger.exception("slidingserve: the predictor's refresh failed; the model in force stays")
+
+    def _measured_delivery(self) -> float:
+        """That of the slowest API server of this pod."""
+        reports = state.read_all(self._runtime.process_dir)
+        return max((float(report.get("deliverySeconds", 0.0)) for report in reports), default=0.0)
 
     def report(self) -> None:
         """Write this process's state file; a full disk is logged, not fatal."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import NoReturn
 
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import FALLBACK_REASON, NO_HOOKS, Runtime
-from slidingserve.vllm_adapter import gate
+from slidingserve.vllm_adapter import failure, gate
 
 
 def run(runtime: Runtime) -> None:
     """Check vLLM's version and hooks, then run its command line with the arguments that stand in sys.argv.
 
-    Raises LaunchError with one sentence if vLLM does not fit and no fallback was allowed.
+    Raises LaunchError with one sentence if vLLM does not fit and no fallback was allowed. When a core
+    fails, its own error is the last line.
     """
     found = gate.installed_version()
     problem = gate.check_version(found) or gate.check_hooks()
@@ -27,12 +29,22 @@ def run(runtime: Runtime) -> None:
 
     from vllm.entrypoints.cli.main import main
 
-    main()
+    try:
+        main()
+    except Exception:
+        cause = failure.first(runtime)
+        if not cause:
+            raise
+        traceback.print_exc()
+        failure.tell_kubernetes(cause)
+        print(f"slidingserve: {cause}", file=sys.stderr, flush=True)  # noqa: T201
+        sys.exit(1)
 
 
 def refuse(error: LaunchError) -> NoReturn:
     """End this process with one line on stderr: deep inside vLLM an exception would be a page of
     traceback."""
+    failure.tell_kubernetes(str(error))
     print(f"slidingserve: {error}", file=sys.stderr, flush=True)  # noqa: T201
     sys.exit(2)
 

@@ -48,7 +48,9 @@ HOOKS = (
         ("self", "request_id", "prompt", "params"),
     ),
     Hook(
-        "vllm.v1.engine.output_processor", "OutputProcessor.process_outputs", ("self", "engine_core_outputs")
+        "vllm.v1.engine.output_processor",
+        "OutputProcessor.process_outputs",
+        ("self", "engine_core_outputs", "engine_core_timestamp"),
     ),
     Hook(
         "vllm.v1.engine.output_processor",

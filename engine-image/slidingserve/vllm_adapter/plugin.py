@@ -2,7 +2,8 @@
 there.
 
 API servers: the gate on the finished configuration, the promise into each request, the tokens back to their
-tracker. Engine cores: two methods that API servers call between steps. Workers: nothing.
+tracker. Engine cores: two methods that API servers call between steps. All, workers too: an ear for their
+last words.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import NO_HOOKS, Runtime
+from slidingserve.vllm_adapter.failure import listen
 
 logger = logging.getLogger("vllm.slidingserve")
 
@@ -26,7 +28,11 @@ _ENDED_BADLY = ("ABORT", "ERROR")
 
 def register() -> None:
     """Entry point of `vllm.general_plugins`; may be called more than once in a process."""
-    if Runtime.from_env() is None or os.environ.get(NO_HOOKS) or _is_worker():
+    runtime = Runtime.from_env()
+    if runtime is None:
+        return
+    listen(runtime)
+    if os.environ.get(NO_HOOKS) or _is_worker():
         return
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.engine.core import EngineCore
@@ -138,20 +144,22 @@ def count_tokens(
     result = original(self, engine_core_outputs, *args, **kwargs)
     followed = self.__dict__.get("slidingserve_followed")
     if followed:
+        made = (args[0] if args else kwargs.get("engine_core_timestamp")) or 0.0
         try:
             for output in engine_core_outputs:
                 known = followed.get(output.request_id)
                 if known is not None:
-                    _count(self, output, *known)
+                    tracker, sequence = known
+                    _count(self, output, tracker, sequence, made)
         except Exception:
             # An error here would end the loop that feeds every stream.
             logger.exception("slidingserve: counting tokens failed")
     return result
 
 
-def _count(processor: Any, output: Any, tracker: Any, sequence: Any) -> None:
+def _count(processor: Any, output: Any, tracker: Any, sequence: Any, made: float) -> None:
     if output.new_token_ids:
-        tracker.generated(sequence, len(output.new_token_ids))
+        tracker.generated(sequence, len(output.new_token_ids), made)
     reason = output.finish_reason
     # A stop string ends a request in the output processor alone; then only its state is gone.
     if reason is not None or output.request_id not in processor.request_states:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from slidingserve.config import EngineConfig
 from slidingserve.server.attainment import Counts, Sequence, Tracker
+from slidingserve.server.delivery import Delivery
 from slidingserve.server.promise import Asked, Promise
 
 Counted = Callable[..., float]
@@ -172,6 +173,21 @@ def test_a_client_that_leaves_after_a_missed_deadline_hides_no_miss(
     clock.now += 3.0
     tracker.close(Counts(), status=200, disconnected=True)
     assert verdict(counted) == {"ttft": MISSED, "tbt": NEITHER, "request": MISSED}
+
+
+def test_the_time_from_the_core_to_the_client_is_measured(config: EngineConfig, clock: Clock) -> None:
+    delivery = Delivery()
+    tracker = Tracker(config, Asked(), clock, delivery.add)
+    assert delivery.usual() == 0.0
+    tracker.streaming = True
+    sequence = tracker.start(PROMISE)
+    for seconds in (0.02, 0.02, 0.02, 9.0):  # the last is a stall, not a delivery
+        made = clock.now
+        clock.now += seconds
+        tracker.generated(sequence, 1, made)
+        tracker.sent()
+        tracker.sent()  # an empty part measures nothing
+    assert delivery.usual() == pytest.approx(0.02)
 
 
 def test_the_state_counts_the_same_events_as_the_metrics(tracker: Tracker, clock: Clock) -> None:

@@ -11,6 +11,7 @@ import pytest
 from slidingserve.config import EngineConfig
 from slidingserve.server import frontend
 from slidingserve.server.attainment import CURRENT, Counts
+from slidingserve.server.delivery import Delivery
 from slidingserve.server.middleware import PromiseMiddleware
 from slidingserve.server.promise import Promise
 
@@ -23,6 +24,7 @@ class Front:
     def __init__(self, config: EngineConfig) -> None:
         self.config = config
         self.counts = Counts()
+        self.delivery = Delivery()
 
 
 @pytest.fixture(autouse=True)
