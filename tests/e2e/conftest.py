@@ -81,12 +81,14 @@ def kube(cluster: Cluster, prometheus: Prometheus) -> Iterator[Kube]:
 
 
 @pytest.fixture(scope="session")
-def shared(kube: Kube) -> Demo:
+def shared(kube: Kube) -> Iterator[Demo]:
     """examples/cpu-demo.yaml, applied as it is and Ready."""
     name = EXAMPLE["metadata"]["name"]
     kube.run("apply", "-f", str(install.EXAMPLE))
     install.wait_ready(kube, name, print)
-    return Demo(kube, name, Engine(kube.service_url(name)))
+    engine = Engine(kube.service_url(name))
+    yield Demo(kube, name, engine)
+    engine.close()
 
 
 @pytest.fixture
