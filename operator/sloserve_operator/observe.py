@@ -28,13 +28,11 @@ async def observe(cache: Cache, engines: EngineReader, resource: SLOServe) -> Ob
     pods.sort(key=lambda pod: (str(pod.obj["metadata"].get("creationTimestamp", "")), pod.name))
     kept = [pod for pod in pods if not pod.terminating and not pod.finished]
     views = await asyncio.gather(*(_ask(engines, pod) for pod in kept))
-    label = config.written(config_map)
     return Observed(
         deployment=deployment,
         pods=views,
         draining=[pod for pod in pods if pod.terminating],
-        revision=label.revision if label else None,
-        generation=label.generation if label else None,
+        config=config.written(config_map),
     )
 
 

@@ -121,9 +121,9 @@ class Reconciler:
         """Ask the kubelet for a refresh wherever an engine still runs older settings."""
         nudges = self._nudges.setdefault(resource.key, Nudges())
         nudges.keep({pod.uid for pod in observed.pods})
-        if observed.revision is None:
+        if observed.config is None:
             return
-        for pod, value in nudges.due(observed.pods, observed.revision, self._clock()):
+        for pod, value in nudges.due(observed.pods, observed.config, self._clock()):
             try:
                 await self._kube.nudge(resource.namespace, pod.name, value)
             except KubeError as error:
@@ -131,7 +131,7 @@ class Reconciler:
                 log.warning("nudge failed", pod=pod.name, error=error.message)
                 continue
             self._telemetry.nudges.inc()
-            log.info("nudged", pod=pod.name, revision=value, config_generation=observed.generation)
+            log.info("nudged", pod=pod.name, config=value)
 
     async def _report(
         self, obj: Object, subject: Subject, observed: Observed, problem: Problem | None

@@ -5,7 +5,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from .api.conditions import Condition, Reason, Status, merge
@@ -13,7 +13,7 @@ from .api.resource import Object
 from .api.status import SLOServeStatus
 from .desired.names import selector
 from .reasons import condition, why_not_ready
-from .view import Observed, PodView
+from .view import Observed, PodView, label
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def compute(subject: Subject, observed: Observed, problem: Problem | None, now: 
     }
     if text := attainment(observed):
         status["attainment"] = text
-    if observed.revision is not None:
-        status["config"] = {"revision": observed.revision, "generation": observed.generation}
+    if observed.config:
+        status["config"] = asdict(observed.config)
     elif saved := subject.status.get("config"):
         status["config"] = dict(saved)
     return status
@@ -136,19 +136,21 @@ def config_applied(observed: Observed, problem: Problem | None) -> Condition:
 
 
 def _config_verdict(observed: Observed, problem: Problem | None) -> tuple[Status, Reason, str]:
-    pods, wanted = observed.pods, f"generation {observed.generation}"
-    if observed.revision is None or (problem and not pods):
+    pods, config = observed.pods, observed.config
+    if config is None or (problem and not pods):
         text = problem.message if problem else "the ConfigMap is not written yet"
         return "False", Reason.NOT_WRITTEN, text
+    wanted = f"generation {config.generation}"
     if not pods:
         return "Unknown", Reason.NO_PODS, f"{wanted} waits for a pod"
     for pod in pods:
         rejected = pod.state.rejected if pod.state else None
-        if pod.state and rejected and rejected.revision == observed.revision:
-            kept = f"generation {pod.state.applied.generation} stays in force"
-            text = f"pod {pod.name} refuses {wanted}: {rejected.message}; {kept}"
+        if pod.state and rejected and rejected.revision == config.revision:
+            held = pod.state.applied
+            kept = f"generation {held.generation} stays" if held.revision else "built-in settings are"
+            text = f"pod {pod.name} refuses {wanted}: {rejected.message}; {kept} in force"
             return "False", Reason.CONFIG_REJECTED, text
-    behind = [pod for pod in pods if not pod.state or pod.state.applied.revision != observed.revision]
+    behind = [pod for pod in pods if not pod.state or label(pod.state.applied) != config]
     if not behind:
         plural = "pod" if len(pods) == 1 else "pods"
         return "True", Reason.APPLIED, f"{wanted} is in force in {len(pods)} {plural}"

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .api.engine import EngineState
+from .api.engine import EngineState, Label
+from .desired.config import Written
+
+
+def label(said: Label) -> Written:
+    """Settings as an engine names them, to compare with those written."""
+    return Written(said.revision, said.generation)
 
 
 @dataclass(frozen=True)
@@ -65,5 +71,4 @@ class Observed:
     deployment: Mapping[str, Any] | None
     pods: Sequence[PodView]
     draining: Sequence[PodView] = ()
-    revision: str | None = None
-    generation: int | None = None
+    config: Written | None = None

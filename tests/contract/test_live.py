@@ -115,7 +115,7 @@ async def test_a_pod_on_older_settings_is_nudged_and_counts_when_it_says_so(live
     assert await live.look() == 0.25
     revision, at = live.written()
     assert (at, revision != first[0]) == (generation, True)
-    assert live.nudge() == revision
+    assert live.nudge() == f"{revision}.{generation}"
     waiting = live.space.condition("chat", "ConfigApplied")
     assert (waiting["status"], waiting["reason"]) == ("False", "WaitingForPods")
     assert "chat-pod has generation 1" in waiting["message"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from sloserve_operator.api.conditions import Reason
+from sloserve_operator.desired.config import Written
 from sloserve_operator.events import transitions
 from sloserve_operator.status import Problem, Subject, compute, same
 from sloserve_operator.view import Observed, PodView
@@ -18,7 +19,7 @@ def subject(status: dict[str, Any] | None = None, generation: int = 4, replicas:
 
 
 def seen(*pods: PodView, of: dict[str, Any] | None = None, **more: Any) -> Observed:
-    return Observed(of or deployment(len(pods)), pods, revision="new", generation=4, **more)
+    return Observed(of or deployment(len(pods)), pods, config=Written("new", 4), **more)
 
 
 def conditions(status: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -72,6 +73,7 @@ def test_an_unchanged_status_is_recognised_whatever_others_add_to_it() -> None:
     [
         ([view(engine=state("new", 4))], "Applied", "generation 4 is in force in 1 pod"),
         ([view(engine=state("old", 3))], "WaitingForPods", "chat-1 has generation 3"),
+        ([view(engine=state("new", 2))], "WaitingForPods", "chat-1 has generation 2"),
         ([view(ready=False)], "WaitingForPods", "chat-1 has not reported yet"),
         ([view(engine=state("", 0))], "WaitingForPods", "chat-1 has not reported yet"),
         ([view(unreachable="did not answer within 2 s")], "PodUnreachable", "chat-1 did not answer"),
@@ -86,6 +88,11 @@ def test_an_unchanged_status_is_recognised_whatever_others_add_to_it() -> None:
             ],
             "ConfigRejected",
             "refuses generation 4: too big; generation 3 stays in force",
+        ),
+        (
+            [view(engine=state("", 0, rejected={"revision": "new", "generation": 4, "message": "too big"}))],
+            "ConfigRejected",
+            "refuses generation 4: too big; built-in settings are in force",
         ),
         (
             [view(engine=state("new", 4, rejected={"revision": "bad", "generation": 3, "message": "old"}))],
