@@ -1,7 +1,7 @@
 """Prints constraints for installing into an environment that must stay as it is.
 
-Place in the flow: the GPU image, on vLLM's own image. Every package that is installed is pinned to its version;
-what is not installed is pinned to ours. So pip adds what is missing, changes nothing, or fails.
+Place in the flow: the GPU image, on vLLM's own image. Every package that is installed is pinned to its
+version; what is not installed is pinned to ours. So pip adds what is missing, changes nothing, or fails.
 
 usage: pins.py CONSTRAINTS > PINS
 """

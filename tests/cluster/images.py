@@ -20,7 +20,7 @@ from tests.cluster.cache import ClusterError
 
 ROOT = Path(__file__).resolve().parents[2]
 REPOSITORY = "localhost/slidingserve"
-KEPT = 3
+KEPT = 2
 """Layouts kept of each image; older ones are deleted."""
 
 

@@ -1,4 +1,4 @@
-"""Runs commands in a built image as Kubernetes would: its own user and environment, a read-only root, a fresh /tmp."""
+"""Runs commands in a built image as Kubernetes would: its own user, a read-only root, a fresh /tmp."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.cluster import images, images_build
 
-# In a mount and process namespace of its own: bind the root read-only, mount what a container has, drop to the user.
+# In namespaces of its own: bind the root read-only, mount what a container has, drop to the user.
 ENTER = """
 root=$1 user=$2; shift 2
 mount --bind "$root" "$root" && mount -o remount,ro,bind "$root"

@@ -1,4 +1,4 @@
-"""What an image is made of decides its key, and how this machine reaches PyPI decides nothing but the build."""
+"""What an image is made of decides its key; how this machine reaches PyPI does not."""
 
 import re
 import shutil
