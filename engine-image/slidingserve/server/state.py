@@ -40,7 +40,7 @@ def write(directory: Path, document: Document) -> None:
 
 
 def read_all(directory: Path) -> list[Document]:
-    """Every readable process file, cores last, each role by index."""
+    """Every readable process file."""
     found = []
     for path in sorted(directory.glob("*.json")):
         try:
@@ -49,7 +49,7 @@ def read_all(directory: Path) -> list[Document]:
             continue
         if isinstance(document, dict) and {"role", "index", "revision", "generation"} <= document.keys():
             found.append(document)
-    return sorted(found, key=lambda document: (document["role"], document["index"]))
+    return found
 
 
 def merge(
@@ -60,7 +60,10 @@ def merge(
     `expected`: processes by role; while one of them has not reported, generation 0 is applied. `fallback`:
     why vLLM's own scheduler runs, or "".
     """
-    reported = [d for d in documents if d["index"] < expected.get(d["role"], 0)]
+    reported = sorted(
+        (d for d in documents if d["index"] < expected.get(d["role"], 0)),
+        key=lambda d: (d["role"], d["index"]),
+    )
     complete = len(reported) == sum(expected.values())
     newest = max(reported, key=lambda d: d["generation"], default={})
     refused = [d["rejected"] for d in reported if d.get("rejected")]

@@ -33,6 +33,11 @@ def test_one_generation_with_two_revisions_has_none_applied_everywhere() -> None
     assert merged["applied"] == {"revision": "", "generation": 0}
 
 
+def test_processes_are_listed_by_role_and_index_whoever_answers() -> None:
+    merged = merge([report("api", 1, 5), report("core", 0, 5), report("api", 0, 5)])
+    assert [(p["role"], p["index"]) for p in merged["processes"]] == [("api", 0), ("api", 1), ("core", 0)]
+
+
 def test_files_beyond_the_pods_processes_are_not_counted() -> None:
     documents = [report("api", 0, 5), report("api", 1, 5), report("api", 2, 1), report("core", 0, 5)]
     assert merge(documents)["applied"]["generation"] == 5
