@@ -148,7 +148,7 @@ class FrontEnd:
             self.report()
 
     def _engines(self) -> tuple[str, ...]:
-        return tuple(str(engine) for engine in range(self._expected.get("core", 1)))
+        return tuple(str(engine) for engine in range(max(self._expected["core"], 1)))
 
 
 _current: FrontEnd | None = None
