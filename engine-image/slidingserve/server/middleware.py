@@ -92,8 +92,7 @@ class _Watched:
             raise
 
     def close(self, counts: Counts) -> None:
-        left = self._left and not (self._complete and self._status)
-        self._tracker.close(counts, status=self._status, disconnected=left)
+        self._tracker.close(counts, status=self._status, disconnected=self._left)
 
 
 def _is_event_stream(headers: Any) -> bool:
