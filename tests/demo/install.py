@@ -5,7 +5,6 @@ Used by ``__main__`` and by the fixtures of tests/e2e, so that both walk the sam
 
 from __future__ import annotations
 
-import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -21,6 +20,9 @@ CHART = ROOT / "charts" / "sloserve"
 EXAMPLE = ROOT / "examples" / "cpu-demo.yaml"
 RELEASE = "sloserve"
 SYSTEM = "sloserve-system"
+
+CRASH_SECONDS = 60.0
+"""How long an engine that keeps crashing is given to come round."""
 
 Say = Callable[[str], None]
 
@@ -87,6 +89,11 @@ def wait_ready(kube: Kube, name: str, say: Say, seconds: float = 420) -> None:
         ]
         if all(current):
             return
+        if conditions.get("Ready", {}).get("reason") == "CrashLoop":
+            deadline = min(deadline, time.monotonic() + CRASH_SECONDS)
         if time.monotonic() > deadline:
-            raise TimeoutError(f"SLOServe {name} not ready after {seconds:.0f} s: {json.dumps(conditions)}")
+            why = "; ".join(
+                f"{kind}: {c['message']}" for kind, c in conditions.items() if c["status"] != "True"
+            )
+            raise TimeoutError(f"SLOServe {name} did not get ready: {why or 'the operator has not seen it'}")
         time.sleep(0.5)

@@ -77,22 +77,25 @@ def test_the_resource_says_that_its_image_is_missing(kube: Kube, gpu_pod: dict[s
 
 
 async def test_a_cpu_engine_serves_with_two_ranks_under_our_scheduler(kube: Kube, make: Any) -> None:
-    name = make("pair", engine={**EXAMPLE["spec"]["engine"], "tensorParallelSize": 2})
+    engine = {**EXAMPLE["spec"]["engine"], "tensorParallelSize": 2}
+    del engine["env"]  # it binds the one rank of the example to one core
+    name = make("pair", engine=engine)
     install.wait_ready(kube, name, print)
-    engine = Engine(kube.service_url(name))
-    assert engine.state()["fallback"] is None
-    async with openai.AsyncOpenAI(base_url=engine.api, api_key="unused", timeout=120) as api:
+    served = Engine(kube.service_url(name))
+    assert served.state()["fallback"] is None
+    async with openai.AsyncOpenAI(base_url=served.api, api_key="unused", timeout=120) as api:
         answer = await api.chat.completions.create(
-            model=engine.models()[0],
+            model=served.models()[0],
             messages=[{"role": "user", "content": "Do two ranks agree?"}],
             max_tokens=16,
         )
     assert answer.usage is not None
     assert answer.usage.completion_tokens == 16
-    counts = [(name, labels.get("branch"), value) for name, labels, value in samples(engine.metrics())]
+    counts = [(name, labels.get("branch"), value) for name, labels, value in samples(served.metrics())]
     assert sum(value for name, _, value in counts if name == "slidingserve_requests_total") == 1
     assert (
         sum(v for name, branch, v in counts if (name, branch) == ("slidingserve_plans_total", "chunker")) > 0
     )
+    served.close()
     (pod,) = kube.pods(name)
     assert "--tensor-parallel-size=2" in pod["spec"]["containers"][0]["args"]
