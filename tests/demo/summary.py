@@ -59,10 +59,10 @@ def attainment(all_rows: Sequence[Row], policy: str) -> float:
 
 def table(all_rows: Sequence[Row]) -> Table:
     """Classes together, policies under each other, so that the eye compares like with like."""
-    title = "Attainment by class and policy (engine's counters; ms on the client's clock)"
-    view = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False)
+    title = "Attainment (engine's counters; milliseconds on the client's clock)"
+    view = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
     for heading in ("class", "policy"):
-        view.add_column(heading)
+        view.add_column(heading, no_wrap=True)
     for heading in ("kept", "attained", "TTFT p50/p99", "TBT p50/p99"):
         view.add_column(heading, justify="right")
     for row in sorted(all_rows, key=lambda row: (row.slo_class, row.policy)):
