@@ -22,7 +22,7 @@ GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
 def observe(scheduler: Any, now: float, throughput: float, default: Default) -> Snapshot:
     """The scheduler's state as a snapshot. Requests that wait for something else than compute are left
     out."""
-    rows = [running_row(request, default) for request in scheduler.running]
+    rows = [running_row(request, default) for request in (*scheduler.running, *resuming(scheduler))]
     for request in scheduler.waiting:
         # vLLM looks after a grammar only when its scan gets that far; a plan may end the scan earlier.
         if request.status.name == GRAMMAR:
@@ -40,10 +40,15 @@ def observe(scheduler: Any, now: float, throughput: float, default: Default) -> 
 
 
 def active(scheduler: Any) -> int:
-    """Requests that hold a slot, or will before any that we admit (vLLM serves holders of KV blocks
-    first)."""
+    """Requests that hold a slot, or will before any that we admit."""
     paused: int = scheduler.num_waiting_for_streaming_input
-    return len(scheduler.running) + paused + len(scheduler.kv_holding_waiting)
+    return len(scheduler.running) + paused + len(resuming(scheduler))
+
+
+def resuming(scheduler: Any) -> list[Any]:
+    """Requests that wait although they hold KV blocks: a streaming session whose next part has come. vLLM
+    serves them before all others that wait, so they are planned as running prefills and never capped."""
+    return [request for request in scheduler.kv_holding_waiting if request.status.name in PLANNABLE]
 
 
 @dataclass
@@ -80,6 +85,9 @@ class Step:
         self._budget, self._admissions = scheduler.max_num_scheduled_tokens, scheduler.max_num_active_reqs
         self._running = {request.request_id: place for place, request in enumerate(scheduler.running)}
         self._waiting = {name: place for place, name in enumerate(by_id)}
+        free = {request.request_id for request in resuming(scheduler)}
+        self.caps = {n: tokens.get(n, 0) for n, decode in is_decode.items() if not decode and n not in free}
+        # From here on `restore` undoes what was done, also half of it.
         scheduler.running.sort(key=lambda request: key[request.request_id])
         if first:
             chosen = set(map(id, first))
@@ -89,7 +97,6 @@ class Step:
             scheduler.waiting.extend(rest)
         scheduler.max_num_scheduled_tokens = min(max(plan.budget, min(decodes, self._budget)), self._budget)
         scheduler.max_num_active_reqs = min(active(scheduler) + len(first), self._admissions)
-        self.caps = {name: tokens.get(name, 0) for name, decode in is_decode.items() if not decode}
 
     def restore(self, scheduler: Any) -> None:
         """Put limits and orders back; requests that were admitted or preempted meanwhile keep their new

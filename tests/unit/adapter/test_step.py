@@ -185,3 +185,30 @@ def test_new_sampling_parameters_of_a_streaming_session_are_read_anew() -> None:
     assert held(session, lambda prompt: DEFAULT).ttft == 0.5
     session.sampling_params = Fake(extra_args={"slidingserve": {"ttft_s": 9.0, "tbt_s": 0.04}})
     assert held(session, lambda prompt: DEFAULT).ttft == 9.0
+
+
+def test_a_step_that_fails_half_way_is_undone() -> None:
+    engine = scheduler([request("p", computed=50), decode("d")], [request("a"), request("b")])
+    step = Step()
+    broken = plan({"d": 1, "b": 9}, ["b", "p", "a"])
+    object.__setattr__(broken, "budget", None)
+    with pytest.raises(TypeError):
+        step.apply(engine, view(engine), broken)
+    step.restore(engine)
+    assert (ids(engine.running), ids(engine.waiting)) == (["p", "d"], ["a", "b"])
+    assert (engine.max_num_scheduled_tokens, engine.max_num_active_reqs) == (512, 8)
+
+
+def test_a_session_that_goes_on_is_planned_as_running_and_never_capped() -> None:
+    engine = scheduler([decode("d")], [request("new")])
+    paused = request("paused", computed=60, status=Fake(name="WAITING_FOR_STREAMING_REQ"))
+    engine.kv_holding_waiting.extend([paused, request("on", computed=60)])
+    engine.num_waiting_for_streaming_input = 1
+    snapshot = view(engine)
+    assert snapshot.ids == ["d", "on", "new"]
+    assert snapshot.phase.tolist() == [Phase.DECODE, Phase.PREFILL, Phase.WAITING]
+    assert snapshot.max_admissions == 5, "one decodes, one goes on, one is paused"
+    step = Step()
+    step.apply(engine, snapshot, plan({"d": 1, "new": 9}, ["new", "on"]))
+    assert step.caps == {"new": 9}
+    step.restore(engine)
