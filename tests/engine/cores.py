@@ -146,6 +146,7 @@ class Core:
         stock: bool = False,
         asynchronous: bool = False,
         kv_bytes: int = 1 << 26,
+        watermark: float = 0.0,
         **scheduler: Any,
     ) -> None:
         """`scheduler`: the settings of slidingserve.json. `stock`: vLLM's own scheduler."""
@@ -165,6 +166,7 @@ class Core:
             scheduler_cls=None if stock else SCHEDULER,
             distributed_executor_backend=executor,
             enable_prefix_caching=False,
+            watermark=watermark,
         )
         self.core = EngineCore(arguments.create_engine_config(), executor, True)
         self.scheduler: Any = self.core.scheduler

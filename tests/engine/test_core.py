@@ -218,6 +218,16 @@ def test_a_full_kv_cache_preempts_and_still_serves_all(make: Make, counted: Call
     assert counted("planner_errors_total", engine="0") == 0
 
 
+def test_a_prompt_that_vllm_will_not_admit_yet_does_not_stop_all_others(make: Make) -> None:
+    core = make(kv_bytes=(1 << 21) + (1 << 16), watermark=0.8)
+    core.add("long", 1500, ttft_s=50.0, tbt_s=1.0)
+    core.step()
+    core.add("short", 300, ttft_s=50.0, tbt_s=1.0)
+    core.drain(100)
+    assert core.tokens == {"long": 4, "short": 4}
+    assert {} in core.steps, "the short one was planned first, and vLLM refused it"
+
+
 def test_calibration_runs_in_stock_order_and_stays_out_of_the_metrics(
     make: Make, counted: Callable[..., float]
 ) -> None:

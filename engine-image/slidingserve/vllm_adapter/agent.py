@@ -45,6 +45,9 @@ class CoreAgent:
         self._index = index
         self._clock = BatchClock()
         self._errors: set[str] = set()
+        self._planned = False
+        self._stuck = False
+        """vLLM could do nothing of the last plan, and nothing is in flight that could change that."""
         self.delivery = 0.0
         """Seconds from a step's end to the client, as the API servers measure it: a token must be made so
         early."""
@@ -65,13 +68,14 @@ class CoreAgent:
     def prepare(self, scheduler: Any) -> Step:
         """Plan the next step and arrange the scheduler for it. An empty step means vLLM's own order."""
         policy, settings = self._settings
-        step = Step()
+        step, self._planned = Step(), False
         if self.learner.calibrating or not scheduler.requests or scheduler.pause_state.name != "UNPAUSED":
             return step
         begin = time.perf_counter()
         branch = "stock"
         try:
-            plan = self._plan(scheduler, policy, settings, step)
+            plan = None if self._stuck else self._plan(scheduler, policy, settings, step)
+            self._planned = plan is not None
             if plan is not None:
                 branch = plan.branch
                 series("plan_seconds", self.engine, policy.name).observe(time.perf_counter() - begin)
@@ -98,6 +102,8 @@ class CoreAgent:
         """`output` leaves for the workers: note what was really scheduled. Steps without tokens are no
         batches."""
         try:
+            # For example, --watermark lets vLLM refuse a prompt that fits, and all else waits behind it.
+            self._stuck = self._planned and not output.total_num_scheduled_tokens and self._clock.idle
             if output.total_num_scheduled_tokens:
                 features = really_scheduled(scheduler.requests, output.num_scheduled_tokens)
                 predicted = self.learner.model.predict(features)

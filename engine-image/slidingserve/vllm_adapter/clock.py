@@ -50,6 +50,11 @@ class BatchClock:
         self._done = now
         return batch, seconds
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is in flight."""
+        return not self._flight
+
     def idle_at(self, now: float) -> float:
         """The predicted end of the work in flight, at least `now`."""
         if not self._flight:
