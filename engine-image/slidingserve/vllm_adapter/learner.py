@@ -82,11 +82,13 @@ class Learner:
         return self._predictor.calibrated
 
     def refresh(self, every: float) -> None:
-        """Refit if the model in force is older than `every` seconds and there is something to learn from."""
-        age = time.monotonic() - self._fitted
-        if not self.calibrating and age >= every and self._predictor.refit():
-            self._swapped()
-            series("predictor_refreshes", self._engine).inc()
+        """Refit if the last fit, taken or not, is `every` seconds ago and there is something to learn from."""
+        if not self.calibrating and time.monotonic() - self._tried >= every:
+            self._tried = time.monotonic()
+            if self._predictor.refit():
+                self._swapped()
+                series("predictor_refreshes", self._engine).inc()
+            self._show_quality()
         series("predictor_age_seconds", self._engine).set(time.monotonic() - self._fitted)
 
     def to_json(self, refresh_seconds: float) -> dict[str, Any]:
@@ -115,9 +117,12 @@ class Learner:
 
     def _swapped(self) -> None:
         """Another model is in force: derive what follows from it."""
-        self._fitted = time.monotonic()
+        self._fitted = self._tried = time.monotonic()
         self.solo = SoloTable.from_model(
             self.model, max_chunk=self._limits.max_batch_tokens, max_prompt=self._limits.max_model_len
         )
+        self._show_quality()
+
+    def _show_quality(self) -> None:
         for scene, quality in self._predictor.quality().items():
             series("predictor_r2", self._engine, scene).set(quality["r2"])
