@@ -21,8 +21,16 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
-GENERATION_PATHS = ("/completions", "/responses", "/messages", "/generate", "/invocations")
-"""Ends of the paths that generate text: OpenAI's, Anthropic's, vLLM's own and SageMaker's."""
+GENERATION_PATHS = (
+    "/completions",
+    "/completions/batch",
+    "/responses",
+    "/messages",
+    "/v2/chat",
+    "/generate",
+    "/invocations",
+)
+"""Ends of the paths that generate text: OpenAI's, Anthropic's, Cohere's, vLLM's own and SageMaker's."""
 
 
 class PromiseMiddleware:

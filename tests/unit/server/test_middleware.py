@@ -129,6 +129,13 @@ async def test_other_requests_pass_unwatched(path: str, method: str, counted: Co
     assert counted("requests_total", slo_class="dialogue") == 0
 
 
+@pytest.mark.parametrize("path", ["/v1/chat/completions/batch", "/v1/messages", "/cohere/v2/chat"])
+async def test_every_way_to_generate_passes_the_door(path: str) -> None:
+    engine = Engine()
+    start, _ = await exchange(engine, scope(path, x_slo_class="nope"))
+    assert (start["status"], engine.calls) == (400, 0)
+
+
 async def test_no_request_leaks_into_the_next_task() -> None:
     await exchange(Engine(), scope())
     assert CURRENT.get() is None
