@@ -26,10 +26,10 @@ class Container:
         self.prefix, self.environment = prefix, environment
 
     def run(self, *command: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end: return code, stdout and stderr."""
+        """Run a command to its end, or until `timeout` seconds are over: all its processes end then."""
+        limited = ["timeout", "--signal=KILL", str(timeout), *self.prefix, *command]
         return subprocess.run(
-            [*self.prefix, *command], env=self.environment, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=timeout, check=False,
+            limited, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
         )  # fmt: skip
 
 
