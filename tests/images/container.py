@@ -29,8 +29,13 @@ class Container:
         """Run a command to its end, or until `timeout` seconds are over: all its processes end then."""
         limited = ["timeout", "--signal=KILL", str(timeout), *self.prefix, *command]
         return subprocess.run(
-            limited, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+            limited,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
 
 @contextmanager
