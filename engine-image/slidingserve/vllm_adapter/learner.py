@@ -82,7 +82,7 @@ class Learner:
         return self._predictor.calibrated
 
     def refresh(self, every: float) -> None:
-        """Refit if the last fit, taken or not, is `every` seconds ago and there is something to learn from."""
+        """Refit if the last fit, taken or not, is `every` seconds ago and there is something new."""
         if not self.calibrating and time.monotonic() - self._tried >= every:
             self._tried = time.monotonic()
             if self._predictor.refit():
@@ -117,7 +117,8 @@ class Learner:
 
     def _swapped(self) -> None:
         """Another model is in force: derive what follows from it."""
-        self._fitted = self._tried = time.monotonic()
+        self._fitted = time.monotonic()
+        self._tried = self._fitted
         self.solo = SoloTable.from_model(
             self.model, max_chunk=self._limits.max_batch_tokens, max_prompt=self._limits.max_model_len
         )
