@@ -51,10 +51,11 @@ class FrontEnd:
         self._index = index
         self._expected = expected
         self._vllm_version = vllm_version
-        self._cores: list[files.Document] = []
-        self._cores_read = -1.0
+        self.cores: list[files.Document] = []
+        """What the engine cores reported, as of a second ago."""
         self._solo = solo
         self._solo_source: object = None
+        self._reporting = threading.Lock()
         self._written: tuple[float, files.Document] = (-1.0, {})
         self._known: set[str] = set()
         self.live = LiveConfig(runtime.config_dir, max_batch_tokens, role="api", on_change=self._changed)
@@ -84,18 +85,14 @@ class FrontEnd:
 
     def solo(self) -> SoloTable:
         """The solo times that the core published last; before it has, those of the safe default model."""
-        document = next((core["solo"] for core in self.cores() if core.get("solo")), None)
+        document = next((core["solo"] for core in self.cores if core.get("solo")), None)
         if document is not None and document != self._solo_source:
             self._solo, self._solo_source = SoloTable.from_json(document), document
         return self._solo
 
-    def cores(self) -> list[files.Document]:
-        """What the engine cores reported, read at most once a second."""
-        now = time.monotonic()
-        if now - self._cores_read >= 1.0:
-            self._cores_read = now
-            self._cores = [d for d in files.read_all(self.runtime.process_dir) if d["role"] == "core"]
-        return self._cores
+    def read_cores(self) -> None:
+        """Read what the engine cores reported. Not in the event loop: these are files."""
+        self.cores = [d for d in files.read_all(self.runtime.process_dir) if d["role"] == "core"]
 
     def state(self) -> files.Document:
         """The answer of the state endpoint."""
@@ -115,18 +112,20 @@ class FrontEnd:
 
     def report(self) -> None:
         """Write this process's file, if it changed or was not written for a while."""
-        now, document = time.monotonic(), self.document()
-        written, last = self._written
-        if document != last or now - written >= REWRITE_SECONDS:
-            files.write(self.runtime.process_dir, files.stamped("api", self._index, document))
-            self._written = (now, document)
+        with self._reporting:  # or an older document might be written last
+            now, document = time.monotonic(), self.document()
+            written, last = self._written
+            if document != last or now - written >= REWRITE_SECONDS:
+                files.write(self.runtime.process_dir, files.stamped("api", self._index, document))
+                self._written = (now, document)
 
     def _beat(self) -> None:
         while True:
             try:
+                self.read_cores()
                 self.report()
-            except OSError as error:
-                metrics.logger.warning("slidingserve: the state file cannot be written: %s", error)
+            except Exception as error:  # the thread must outlive it
+                metrics.logger.warning("slidingserve: the state cannot be reported: %s", error)
             time.sleep(BEAT_SECONDS)
 
     def _changed(self, view: View) -> None:

@@ -111,7 +111,7 @@ def _plan(front: FrontEnd, snapshot: Snapshot) -> dict[str, Any]:
     """Plan with the model that the core published last. It runs here, so that no stranger can stall the
     core."""
     config = front.config
-    published = next((core["model"] for core in front.cores() if core.get("model")), None)
+    published = next((core["model"] for core in front.cores if core.get("model")), None)
     model = LatencyModel.from_json(published) if published else default_model("cuda")
     plan = get_policy(config.scheduler.policy).plan(snapshot, model, config.policy_settings())
     head = {"revision": config.revision, "policy": config.scheduler.policy, "alpha": config.alpha}

@@ -45,6 +45,7 @@ class CoreAgent:
         self._index = index
         self._clock = BatchClock()
         self._errors: set[str] = set()
+        self._reporting = threading.Lock()
         self._planned = False
         self._stuck = False
         """vLLM could do nothing of the last plan, and nothing is in flight that could change that."""
@@ -173,10 +174,10 @@ class CoreAgent:
 
     def report(self) -> None:
         """Write this process's state file; a full disk is logged, not fatal."""
-        view = self.live.view
-        refresh = view.config.scheduler.predictor.refresh_seconds
-        document = {**view.to_json(), **self.learner.to_json(refresh)}
-        _write(self._runtime, self._index, document)
+        with self._reporting:  # or an older document might be written last
+            view = self.live.view
+            refresh = view.config.scheduler.predictor.refresh_seconds
+            _write(self._runtime, self._index, {**view.to_json(), **self.learner.to_json(refresh)})
 
 
 def report_fallback(runtime: Runtime, config: Any, reason: str) -> None:
