@@ -138,6 +138,9 @@ class Tracker:
         """By the front end's request id: one for each prompt."""
         self.forget: list[Callable[[], object]] = []
         """Called at the end: frees what the output processor keeps for this request."""
+        self.closed = False
+        """The exchange is over; what still runs on its behalf (a response in the background) is not
+        followed."""
         self._clock = clock
         self._delivered = delivered
         self._made = 0.0
@@ -173,6 +176,7 @@ class Tracker:
         counts only if it was refused for overload or failed (429, 500 and above). When the client left,
         what it had missed by then counts as missed and the rest not at all.
         """
+        self.closed = True
         for forget in self.forget:
             forget()
         refused = not self.sequences and (status == 429 or status >= 500)

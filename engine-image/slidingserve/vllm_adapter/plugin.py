@@ -128,7 +128,9 @@ def follow_request(original: Callable[..., Any], self: Any, request: Any, *args:
     tracker = CURRENT.get()
     sampling = request.sampling_params
     followed = self.__dict__.setdefault("slidingserve_followed", {})
-    if tracker is not None and sampling is not None and request.request_id not in followed:
+    if tracker is None or tracker.closed or sampling is None:
+        return result
+    if request.request_id not in followed:
         promise = tracker.promises.get(request.external_req_id) or next(iter(tracker.promises.values()), None)
         if promise is not None:
             sequence = tracker.start(promise)
