@@ -1,6 +1,6 @@
 """A base image without a registry: Debian 12 with Python 3.11, made by debootstrap.
 
-Middle of three modules (see `images`). Used where buildah is the only builder; it stands in for
+One of four modules (see `images`). Used where buildah is the only builder; it stands in for
 python:3.11-slim-bookworm, so the Dockerfiles need nothing that this one has and that one has not.
 """
 

@@ -1,8 +1,7 @@
 """docker, podman or buildah, the first that answers, behind one small interface.
 
-Lowest of three modules (see `images`). All three programs build the same Dockerfiles and give an OCI layout
-with layers that a content store can keep as they are. How this machine reaches PyPI (certificates, an index
-of its own) is given to the build as build-time secrets, which are in no layer.
+One of four modules (see `images`). All three programs build the same Dockerfiles and give an OCI layout
+with layers that a content store can keep as they are.
 """
 
 import hashlib
@@ -10,21 +9,17 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from tests.cluster import cache, debian, oci
+from tests.cluster import cache, debian, images_secrets, oci
 from tests.cluster.cache import ClusterError
-
-CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-INDEX_KEYS = ("index-url", "extra-index-url", "trusted-host")
 
 
 class Builder(ABC):
@@ -67,7 +62,7 @@ class Builder(ABC):
 
         arguments: build arguments. Raises ClusterError with the end of the builder's output.
         """
-        with secrets() as files:
+        with images_secrets.secrets() as files:
             options = [f"--secret=id={key},src={path}" for key, path in files.items()]
             options += [f"--build-arg={key}={value}" for key, value in arguments.items()]
             file = str(context / dockerfile)
@@ -210,48 +205,6 @@ def choose() -> Builder:
         )
     debian.require(["buildah", "debootstrap"])
     return Buildah()
-
-
-@contextmanager
-def secrets() -> Iterator[dict[str, Path]]:
-    """Files by secret id that let a build reach PyPI the way this machine does."""
-    found: dict[str, Path] = {}
-    bundle = Path(os.environ.get("SSL_CERT_FILE") or CERTIFICATES)
-    if bundle.is_file():
-        found["ca-bundle"] = bundle
-    with tempfile.TemporaryDirectory() as work:
-        if settings := index_settings():
-            found["pip.conf"], found["uv.toml"] = Path(work) / "pip.conf", Path(work) / "uv.toml"
-            lines = [f"{key} = {' '.join(values)}\n" for key, values in settings.items()]
-            found["pip.conf"].write_text("[global]\n" + "".join(lines))
-            found["uv.toml"].write_text(uv_settings(settings))
-        yield found
-
-
-def index_settings() -> dict[str, list[str]]:
-    """pip's index settings of this machine, from files and environment, and nothing else of its settings."""
-    listed = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
-    ).stdout
-    found: dict[str, list[str]] = {}
-    for line in listed.splitlines():
-        name, _, value = line.partition("=")
-        key = name.rpartition(".")[2]
-        if key in INDEX_KEYS:
-            found[key] = value.strip("'\"").replace("\\n", " ").split()
-    return found
-
-
-def uv_settings(settings: Mapping[str, list[str]]) -> str:
-    """The same as a uv.toml."""
-    lines = []
-    if "index-url" in settings:
-        lines.append(f"index-url = {json.dumps(settings['index-url'][0])}")
-    if "extra-index-url" in settings:
-        lines.append(f"extra-index-url = {json.dumps(settings['extra-index-url'])}")
-    if "trusted-host" in settings:
-        lines.append(f"allow-insecure-host = {json.dumps(settings['trusted-host'])}")
-    return "\n".join(lines) + "\n"
 
 
 def borrow_blobs(layout: Path) -> None:

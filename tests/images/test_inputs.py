@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import images, images_build
+from tests.cluster import images, images_secrets
 
 PIN = re.compile(r"^([A-Za-z0-9_.-]+)==(\S+)$")
 ENGINE = images.ROOT / "engine-image"
@@ -92,7 +92,7 @@ def test_an_index_of_this_machine_reaches_the_build_as_secrets_alone(monkeypatch
     monkeypatch.setenv("PIP_INDEX_URL", "https://name:word@index.invalid/simple")
     monkeypatch.setenv("PIP_TRUSTED_HOST", "index.invalid")
     monkeypatch.setenv("PIP_FIND_LINKS", "/somewhere/wheels")
-    with images_build.secrets() as files:
+    with images_secrets.secrets() as files:
         assert files["pip.conf"].read_text() == (
             "[global]\nindex-url = https://name:word@index.invalid/simple\ntrusted-host = index.invalid\n"
         )
@@ -103,8 +103,8 @@ def test_an_index_of_this_machine_reaches_the_build_as_secrets_alone(monkeypatch
 
 
 def test_a_machine_that_reaches_pypi_by_itself_needs_no_index_secret(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(images_build, "index_settings", dict)
-    with images_build.secrets() as files:
+    monkeypatch.setattr(images_secrets, "index_settings", dict)
+    with images_secrets.secrets() as files:
         assert set(files) <= {"ca-bundle"}
 
 
