@@ -4,8 +4,8 @@
 
 Top of four modules: this one says which images there are and what they are made of, `images_build` runs
 docker, podman or buildah, `images_base` makes a base where no registry can be reached, `images_secrets`
-tells a build how this machine reaches PyPI. An image is an OCI
-layout in the cache, keyed by the content of what it is made of: unchanged inputs return at once.
+tells a build how this machine reaches PyPI. An image is an OCI layout in the cache, keyed by the content of
+what it is made of: unchanged inputs return at once.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """How this machine reaches PyPI, as build-time secrets of an image build: they are in no layer.
 
-One of four modules (see `images`): certificates of the machine, and an index of its own where pip has one set.
+One of four modules (see `images`): certificates of the machine, and an index of its own if pip has one.
 """
 
 import json
