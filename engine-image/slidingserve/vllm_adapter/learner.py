@@ -37,6 +37,7 @@ class Learner:
         self._key = key
         self._profile = profile_dir / profile_name(key) if profile_dir is not None else None
         self._learning = True
+        self._tried = 0.0
         self._batches = 0
         self._prefill_tokens = 0.0
         self._prefill_seconds = 0.0
