@@ -1,8 +1,9 @@
 """The demo's load: people who talk (short prompts, a steady stream) and documents to summarise (long ones).
 
 The numbers are for the demo model on one core: about 2,500 prefill tokens/s, so that a document takes over a
-second, and a step of 1,024 tokens (the engine's batch budget under either policy) 0.4 s. In stock order a
-dialogue waits behind every document that came before it, at a load that the engine can well carry.
+second, and a step of 512 tokens (the engine's batch budget under either policy) 0.2 s. In stock order a
+dialogue waits behind every document that came before it. The engine is busy for about half of the time, so
+that a machine with something else to do still carries the load.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Load:
     """Requests, Poisson rate (1/s) and seed of one block."""
 
     requests: int = 60
-    rate: float = 1.25
+    rate: float = 0.9
     seed: int = 1
 
     def items(self) -> list[Item]:
