@@ -171,7 +171,7 @@ def core_pid(served: Served) -> int:
 
 def test_a_frozen_core_fails_readiness_and_its_late_tokens_are_misses(served: Served) -> None:
     before, pid = counts(served, "dialogue"), core_pid(served)
-    body = {"model": "tiny", "prompt": "freeze", "max_tokens": 600, "stream": True, "ignore_eos": True}
+    body = {"model": "tiny", "prompt": "freeze", "max_tokens": 1900, "stream": True, "ignore_eos": True}
     headers = {"x-slo-ttft-ms": "1000", "x-slo-tbt-ms": "1"}
     url = served.url + "/v1/completions"
     with httpx.stream("POST", url, json=body, headers=headers, timeout=60) as answer:
