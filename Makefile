@@ -27,8 +27,9 @@ venv-engine: .venv-engine/.ready ## Make .venv-engine: the engine with vLLM's CP
 	$(UV) pip install -q --python .venv -c constraints.txt --group dev -e ./engine-image -e ./operator
 	@touch $@
 
-.venv-engine/.ready: .venv/bin/uv engine-image/pyproject.toml engine-image/constraints-cpu.txt engine-image/overrides-cpu.txt engine-image/slim/cuda_stubs.py engine-image/slim/vllm-metadata/pyproject.toml
+.venv-engine/.ready: .venv/.ready engine-image/pyproject.toml engine-image/constraints-cpu.txt engine-image/overrides-cpu.txt engine-image/slim/cuda_stubs.py engine-image/slim/vllm-metadata/pyproject.toml
 	@echo "==> .venv-engine: vLLM's CPU build; the first time downloads about 1 GB"
+	$(PY) -m tests.cluster.debian
 	$(UV) venv -q --allow-existing --python .venv/bin/python .venv-engine
 	$(UV) pip install -q --compile-bytecode --python .venv-engine -c engine-image/constraints-cpu.txt --override engine-image/overrides-cpu.txt \
 	  -e './engine-image[cpu]' ./engine-image/slim/vllm-metadata pytest pytest-asyncio pytest-timeout hypothesis openai

@@ -1,8 +1,12 @@
-"""Programs that come from the distribution: looked up first, installed with apt where they are absent."""
+"""Programs that come from the distribution: looked up first, installed with apt where they are absent.
+
+`python -m tests.cluster.debian` makes sure of what `make venv-engine` needs.
+"""
 
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,11 +24,16 @@ PACKAGES = {
     "openssl": "openssl",
     "runc": "runc",
     "unshare": "util-linux",
+    "ld": "binutils",
     "/usr/lib/cni/ptp": "containernetworking-plugins",
+    "/usr/lib/x86_64-linux-gnu/libnuma.so.1": "libnuma1",
 }
 """Program (a name on PATH, or an absolute path) -> Debian package."""
 
-LOCAL_CLUSTER = tuple(program for program in PACKAGES if program not in ("buildah", "debootstrap"))
+IMAGES = ("buildah", "debootstrap")
+ENGINE = ("ld", "/usr/lib/x86_64-linux-gnu/libnuma.so.1")
+"""What vLLM's CPU build needs of this machine, and the linker for the libraries it does without."""
+LOCAL_CLUSTER = tuple(program for program in PACKAGES if program not in (*IMAGES, *ENGINE))
 _SERVICES_STAY_DOWN = Path("/usr/sbin/policy-rc.d")
 
 
@@ -59,6 +68,8 @@ def require(programs: Iterable[str]) -> None:
 
 
 def _present(program: str) -> bool:
+    if program.startswith("/"):
+        return Path(program).exists()
     path = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
     return shutil.which(program, path=path) is not None
 
@@ -70,3 +81,10 @@ def _apt(*arguments: str) -> None:
     )  # fmt: skip
     if done.returncode:
         raise ClusterError(f"apt-get {' '.join(arguments)} failed:\n{(done.stdout + done.stderr)[-2000:]}")
+
+
+if __name__ == "__main__":
+    try:
+        require(ENGINE)
+    except ClusterError as error:
+        sys.exit(f"error: {error}")

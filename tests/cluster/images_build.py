@@ -203,7 +203,7 @@ def choose() -> Builder:
         raise ClusterError(
             "no image builder answers: start Docker, install podman, or run this as root (for buildah)"
         )
-    debian.require(["buildah", "debootstrap"])
+    debian.require(debian.IMAGES)
     return Buildah()
 
 
