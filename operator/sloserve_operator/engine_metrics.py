@@ -39,9 +39,13 @@ class EngineClient:
         url = f"http://{host}:{PORT}/slidingserve/v1/state"
         try:
             async with self._slots, self._session.get(url, allow_redirects=False) as response:
-                body = await response.content.read(MOST_BYTES)
                 if response.status != 200:
                     return f"answered {response.status} to GET /slidingserve/v1/state"
+                body = bytearray()
+                async for part in response.content.iter_any():
+                    body += part
+                    if len(body) > MOST_BYTES:
+                        return f"answered with a state of more than {MOST_BYTES} bytes"
                 return EngineState.model_validate(json.loads(body))
         except TimeoutError:
             return f"did not answer within {self._timeout:g} s"

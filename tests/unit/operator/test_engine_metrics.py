@@ -1,0 +1,58 @@
+"""Reading an engine's state over real HTTP, however the bytes arrive."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from sloserve_operator import engine_metrics
+from sloserve_operator.api.engine import EngineState
+from sloserve_operator.engine_metrics import EngineClient
+
+
+@pytest.fixture
+async def answer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[bytes]]:
+    """The parts in which an engine on this machine answers."""
+    parts: list[bytes] = []
+
+    async def state(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionError):  # a reader may have heard enough
+            for part in parts:
+                await response.write(part)
+                await asyncio.sleep(0.05)  # so that each is a read of its own
+        return response
+
+    app = web.Application()
+    app.router.add_get("/slidingserve/v1/state", state)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    monkeypatch.setattr(engine_metrics, "PORT", runner.addresses[0][1])
+    yield parts
+    await runner.cleanup()
+
+
+async def read() -> EngineState | str:
+    client = EngineClient(timeout=5)
+    try:
+        return await client.read("127.0.0.1")
+    finally:
+        await client.close()
+
+
+async def test_a_state_that_arrives_in_parts_is_read_whole(answer: list[bytes]) -> None:
+    text = json.dumps({"applied": {"revision": "new", "generation": 4}}).encode()
+    answer += [text[:10], text[10:]]
+    got = await read()
+    assert isinstance(got, EngineState), got
+    assert got.applied.revision == "new"
+
+
+async def test_a_state_that_does_not_end_is_not_taken_in(answer: list[bytes]) -> None:
+    answer += [b" " * engine_metrics.MOST_BYTES, b" "]
+    assert await read() == "answered with a state of more than 1048576 bytes"
