@@ -19,6 +19,11 @@ def test_a_pod_on_older_settings_is_nudged_at_once_and_again_with_growing_pauses
     assert times == [0, 1, 3, 7, 15]
 
 
+def test_a_pod_that_stays_behind_for_days_is_nudged_every_minute() -> None:
+    nudges, old = Nudges(), [view(engine=state("old", 3))]
+    assert len([minute for minute in range(3000) if values(nudges, old, minute * 60.0)]) == 3000
+
+
 def test_each_nudge_has_a_value_of_its_own() -> None:
     nudges, old = Nudges(), [view(engine=state("old", 3))]
     assert values(nudges, old, 0) == ["new.4"]
