@@ -90,16 +90,19 @@ class Reconciler:
     async def _pass(self, obj: Object, resource: SLOServe) -> float | None:
         problem = await self._write_children(resource)
         observed = await observe(self._cache, self._engines, resource)
-        if not problem:
-            await self._nudge(resource, observed)
+        await self._nudge(resource, observed)
         subject = Subject(
             resource.name, resource.generation, resource.spec.replicas, endpoint(resource), resource.status
         )
         await self._report(obj, subject, observed, problem)
-        if problem:
-            return BLOCKED_SECONDS.get(problem.reason)
+        known = self._cache.get(KIND, resource.key)
+        if known and known["metadata"].get("generation", 1) != resource.generation:
+            # The answer to our status told of a newer spec, and its own event now counts as old.
+            return 0.0
         soon = self._nudges[resource.key].next_look(observed.pods, self._clock())
-        return self._poll if soon is None else soon
+        if soon is not None:
+            return soon
+        return BLOCKED_SECONDS.get(problem.reason) if problem else self._poll
 
     async def _write_children(self, resource: SLOServe) -> Problem | None:
         """All children in order, up to the first that cannot be had."""

@@ -71,7 +71,12 @@ def pod(name: str = "chat-1", *, ready: bool = True, **status: Any) -> dict[str,
             "podIP": "10.0.0.1",
             "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
             "containerStatuses": [
-                {"name": "main", "ready": ready, "restartCount": 0, "state": {"running": {}}}
+                {
+                    "name": "main",
+                    "ready": ready,
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                }
             ],
             **status,
         },

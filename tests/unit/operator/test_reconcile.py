@@ -1,0 +1,88 @@
+"""Whole passes over a server in memory: what a race or a refused child must not hold up."""
+
+import copy
+from typing import Any
+
+from sloserve_operator.api.engine import EngineState
+from sloserve_operator.cache import Cache
+from sloserve_operator.kube import KubeError
+from sloserve_operator.reconcile import Images, Reconciler
+from sloserve_operator.telemetry import Telemetry
+
+from tests.unit.operator.objects import manifest, pod, state
+
+KEY = ("default", "chat")
+
+
+class Server:
+    """Takes every write but of the kinds in `refuses`; `race` comes before the next status."""
+
+    def __init__(self) -> None:
+        self.version, self.refuses = 1000, ""
+        self.resource = manifest()
+        self.race: dict[str, Any] | None = None
+        self.nudged: list[str] = []
+
+    def _stored(self, obj: dict[str, Any]) -> dict[str, Any]:
+        if obj["kind"] == self.refuses:
+            raise KubeError("apply", 422, "spec.template is wrong")
+        self.version += 1
+        out = copy.deepcopy(obj)
+        out["metadata"] |= {"resourceVersion": str(self.version), "uid": f"uid-{obj['kind']}"}
+        return out
+
+    async def create(self, obj: dict[str, Any]) -> dict[str, Any]:
+        return self._stored(obj)
+
+    async def own(self, obj: dict[str, Any]) -> dict[str, Any]:
+        return obj
+
+    async def apply(self, obj: dict[str, Any], uid: str) -> dict[str, Any]:
+        return self._stored(obj)
+
+    async def get(self, kind: str, namespace: str, name: str) -> None:
+        return None
+
+    async def nudge(self, namespace: str, name: str, value: str) -> None:
+        self.nudged.append(value)
+
+    async def event(self, event: dict[str, Any]) -> None:
+        pass
+
+    async def apply_status(self, meta: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+        if self.race:
+            self.resource, self.race = self.race, None
+        self.version += 1
+        self.resource = {**self.resource, "status": status}
+        self.resource["metadata"] = {**self.resource["metadata"], "resourceVersion": str(self.version)}
+        return self.resource
+
+
+class Engine:
+    """Runs the settings that it started with."""
+
+    async def read(self, address: str) -> EngineState | str:
+        return state("old", 1)
+
+
+def operator() -> tuple[Server, Cache, Reconciler]:
+    server, cache = Server(), Cache()
+    cache.put("SLOServe", server.resource)
+    kube: Any = server
+    return server, cache, Reconciler(kube, cache, Engine(), Telemetry(), Images("e", "c"), poll_seconds=15)
+
+
+async def test_a_spec_that_changed_during_the_pass_is_looked_at_at_once() -> None:
+    """Its own event is older than the answer to our status, so the watch's handler passes over it."""
+    server, _, reconciler = operator()
+    server.race = manifest(generation=2, replicas=5)
+    assert await reconciler.reconcile(KEY) == 0
+    assert await reconciler.reconcile(KEY) == 15
+
+
+async def test_a_refused_deployment_does_not_hold_up_live_settings() -> None:
+    server, cache, reconciler = operator()
+    cache.put("Pod", pod())
+    server.refuses = "Deployment"
+    assert await reconciler.reconcile(KEY) == 0.25
+    assert len(server.nudged) == 1
