@@ -9,7 +9,7 @@ from collections.abc import Callable
 import structlog
 
 from .api import KIND
-from .cache import Cache, Key
+from .cache import Cache, Key, owner_key
 from .kube import Kube
 from .queue import KeyedQueue
 from .telemetry import Telemetry
@@ -73,6 +73,8 @@ class Resync:
             # The deletion may still be on its way by watch; dropping it twice does no harm.
             obj["metadata"]["resourceVersion"] = str(version)
             self._cache.drop(kind, obj)
+            if owner := owner_key(kind, obj):
+                self._queue.add(owner)
         if missed:
             self.dead_watch = f"the watch of {kind} is silent: {missed[0]} changed and no event came"
             log.error("watch is silent", kind=kind, objects=len(missed))

@@ -89,9 +89,12 @@ async def test_a_deletion_that_was_missed_is_made_up_for() -> None:
     process = Process()
     process.server.resources = [manifest()]
     await process.resync.prime()
+    process.queue.take()
+    process.queue.done(KEY)
     process.server.resources = []
     await process.resync.check()
     assert process.cache.resources() == []
+    assert process.queue.take() == KEY, "what is remembered of it goes too"
 
 
 async def test_lists_that_fail_for_long_are_a_fault() -> None:
