@@ -20,6 +20,7 @@ CHART = ROOT / "charts" / "sloserve"
 EXAMPLE = ROOT / "examples" / "cpu-demo.yaml"
 RELEASE = "sloserve"
 SYSTEM = "sloserve-system"
+CRD = "sloserves.sloserve.dev"
 
 CRASH_SECONDS = 60.0
 """How long an engine that keeps crashing is given to come round."""
@@ -62,10 +63,22 @@ def is_installed(cluster: Cluster) -> bool:
 
 
 def uninstall_chart(cluster: Cluster) -> None:
-    """Take the release, its CRD with every resource, and its namespace away."""
-    cluster.kubectl("delete", "sloserves", "--all", "-A", "--ignore-not-found", "--timeout=90s", check=False)
+    """Take the release, its CRD with every resource, and its namespace away.
+
+    ClusterError, and nothing is done, where a cluster that is not ours has other SLOServes: they would go too.
+    """
+    crd = cluster.kubectl("get", "crd", CRD, "--ignore-not-found", "-o", "name")
+    if crd and cluster.kind == "current":
+        where = "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name} {end}"
+        if others := cluster.kubectl("get", "sloserves", "-A", "-o", where).split():
+            raise ClusterError(
+                f"the operator and its CRD stay, because {', '.join(others[:5])} would go with them:"
+                " delete those first, or leave it so"
+            )
+    if crd:
+        cluster.kubectl("delete", "sloserves", "--all", "-A", "--timeout=90s", check=False)
     helm(cluster, "uninstall", RELEASE, "--namespace", SYSTEM, "--ignore-not-found", "--wait")
-    cluster.kubectl("delete", "crd", "sloserves.sloserve.dev", "--ignore-not-found", "--timeout=60s")
+    cluster.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
     cluster.kubectl("delete", "namespace", SYSTEM, "--ignore-not-found", "--timeout=90s")
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from slidingserve.bench.client import Result
 
-from tests.demo import leftovers, summary
+from tests.cluster.cache import ClusterError
+from tests.cluster.current import CurrentContext
+from tests.demo import install, leftovers, summary
 from tests.demo.engine import Kept, kept_by_class, unfinished
 from tests.demo.install import EXAMPLE
 from tests.demo.kube import load, until
@@ -79,3 +81,22 @@ def test_what_is_left_is_found_on_the_machine_itself() -> None:
     root = Path("/proc/self/mounts").read_text().splitlines()[0].split()[1]
     assert leftovers.mounts(root) != []
     assert leftovers.mounts("/nowhere") == []
+
+
+def test_resources_of_somebody_else_keep_the_operator_and_its_crd(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    class Theirs(CurrentContext):
+        def __init__(self) -> None:
+            pass
+
+        def kubectl(
+            self, *arguments: str, stdin: str | None = None, check: bool = True, timeout: float = 120
+        ) -> str:
+            calls.append(arguments[0])
+            return "production/chat "
+
+    monkeypatch.setattr(install, "helm", lambda *arguments: calls.append("helm"))
+    with pytest.raises(ClusterError, match="production/chat would go with them"):
+        install.uninstall_chart(Theirs())
+    assert set(calls) == {"get"}
