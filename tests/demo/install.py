@@ -65,7 +65,7 @@ def is_installed(cluster: Cluster) -> bool:
 def uninstall_chart(cluster: Cluster) -> None:
     """Take the release, its CRD with every resource, and its namespace away.
 
-    ClusterError, and nothing is done, where a cluster that is not ours has other SLOServes: they would go too.
+    ClusterError, and nothing is done, where a cluster of the user's has other SLOServes: they would go too.
     """
     crd = cluster.kubectl("get", "crd", CRD, "--ignore-not-found", "-o", "name")
     if crd and cluster.kind == "current":
