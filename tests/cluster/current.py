@@ -71,7 +71,7 @@ def _asked(context: str) -> bool:
     if not sys.stdin.isatty():
         return False
     print(
-        f"SlidingServe will be installed through context {context!r}. Type its name to go on: ",
+        f"This will act on your cluster through context {context!r}. Type its name to go on: ",
         end="",
     )
     return input().strip() == context

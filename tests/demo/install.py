@@ -5,9 +5,10 @@ Used by ``__main__`` and by the fixtures of tests/e2e, so that both walk the sam
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.cluster import images, tools
@@ -40,11 +41,8 @@ def helm(cluster: Cluster, *arguments: str, timeout: float = 240) -> str:
 
 
 def install_chart(cluster: Cluster, *, monitoring: bool = False) -> None:
-    """Build and load the images, install or upgrade the release, wait until the operator is ready."""
-    loaded = images.ensure(cluster, ("operator", "engine-cpu"))
-    chosen = {"images.registry": "localhost"}
-    for value, image in (("operator", "operator"), ("engineCpu", "engine-cpu")):
-        chosen[f"images.{value}.tag"] = loaded[image].rsplit(":", 1)[1]
+    """Provide the images, install or upgrade the release, wait until the operator is ready."""
+    chosen = image_values(cluster)
     if monitoring:
         chosen["monitoring.podMonitor.enabled"] = "true"
         chosen["monitoring.podMonitor.interval"] = "2s"
@@ -55,6 +53,32 @@ def install_chart(cluster: Cluster, *, monitoring: bool = False) -> None:
         cluster, "upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace",
         "--wait", "--timeout", "3m", *own, *settings,
     )  # fmt: skip
+
+
+def image_values(cluster: Cluster, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The chart's image values: built and loaded here, or for a cluster of the user's from their registry.
+
+    Raises ClusterError where such a cluster has no SLIDINGSERVE_REGISTRY to pull from.
+    """
+    if cluster.kind == "current":
+        registry = environ.get("SLIDINGSERVE_REGISTRY")
+        if not registry:
+            raise ClusterError(
+                "SLIDINGSERVE_REGISTRY is not set: a cluster of yours pulls its images. Push"
+                " slidingserve/operator and slidingserve/engine-cpu (python -m tests.cluster.images build) to"
+                " a registry, and set SLIDINGSERVE_REGISTRY to its prefix, SLIDINGSERVE_IMAGE_TAG to their tag"
+            )
+        tag = environ.get("SLIDINGSERVE_IMAGE_TAG", "")
+        tags = {"operator": tag, "engineCpu": tag}
+    else:
+        loaded = images.ensure(cluster, ("operator", "engine-cpu"))
+        registry = "localhost"
+        tags = {
+            "operator": loaded["operator"].rsplit(":", 1)[1],
+            "engineCpu": loaded["engine-cpu"].rsplit(":", 1)[1],
+        }
+    # An empty tag is the chart's own version.
+    return {"images.registry": registry} | {f"images.{name}.tag": tag for name, tag in tags.items() if tag}
 
 
 def is_installed(cluster: Cluster) -> bool:
