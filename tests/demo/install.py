@@ -66,7 +66,7 @@ def image_values(cluster: Cluster, environ: Mapping[str, str] = os.environ) -> d
             raise ClusterError(
                 "SLIDINGSERVE_REGISTRY is not set: a cluster of yours pulls its images. Push"
                 " slidingserve/operator and slidingserve/engine-cpu (python -m tests.cluster.images build) to"
-                " a registry, and set SLIDINGSERVE_REGISTRY to its prefix, SLIDINGSERVE_IMAGE_TAG to their tag"
+                " a registry; SLIDINGSERVE_REGISTRY is its prefix, SLIDINGSERVE_IMAGE_TAG the tag"
             )
         tag = environ.get("SLIDINGSERVE_IMAGE_TAG", "")
         tags = {"operator": tag, "engineCpu": tag}
