@@ -13,7 +13,10 @@ from contextlib import AsyncExitStack
 
 import kopf
 import structlog
+from aiohttp import ClientError
+from kubernetes.aio.client.rest import ApiException
 from kubernetes.aio.config import ConfigException
+from pydantic import ValidationError
 from pydantic_settings import CliApp
 
 from . import __version__
@@ -116,7 +119,14 @@ async def run(settings: Settings) -> int:
         stack.push_async_callback(engines.close)
         resync = Resync(kube, cache, queue, telemetry, settings.watched())
         health = Health(queue, resync, settings.resync_seconds)
-        for runner in await serve(health, telemetry, settings.health_port, settings.metrics_port):
+        try:
+            runners = await serve(health, telemetry, settings.health_port, settings.metrics_port)
+        except OSError as error:
+            log.error(
+                "cannot start", error=f"{error.strerror or error}: choose other health or metrics ports"
+            )
+            return 1
+        for runner in runners:
             stack.push_async_callback(runner.cleanup)
         log.info("starting", version=__version__, namespaces=settings.namespaces or "all")
         reconciler = Reconciler(
@@ -172,7 +182,10 @@ async def _watch(
         await kube.connect(settings.kubeconfig)
         await wait_for_crd(kube, settings.crd_timeout_seconds)
         await resync.prime()
-    except (KubeError, OSError, ConfigException) as error:
+    except ApiException as error:
+        # Discovery is not one of our calls: a 401 or 403 of its own comes as it is.
+        raise StartError(f"cannot start: the API server answered {error.status} {error.reason}") from error
+    except (KubeError, OSError, ConfigException, ClientError) as error:
         raise StartError(f"cannot start: {error}") from error
     log.info("watching")
     namespaces = settings.watched()
@@ -194,7 +207,15 @@ async def _watch(
 
 def main() -> None:
     """Entry point of `sloserve-operator`."""
-    settings = CliApp.run(Settings)
+    try:
+        settings = CliApp.run(Settings)
+    except ValidationError as error:
+        for fault in error.errors():
+            name = "_".join(str(part) for part in fault["loc"])
+            option = name.replace("_", "-")
+            given = f"{fault['input']!r}: {fault['msg']}"
+            sys.stderr.write(f"SLOSERVE_{name.upper()} or --{option}: {given}; see --help\n")
+        sys.exit(2)
     configure_logging(settings.log_format, settings.log_level)
     sys.exit(asyncio.run(run(settings)))
 
