@@ -74,7 +74,7 @@ test: ## Everything, with what it needs installed first
 	$(MAKE) test-e2e
 
 test-soak: venv venv-engine ## The slow ones, run before a release
-	$(PYTEST) -q -m soak tests
+	.venv-engine/bin/python -m pytest -q -m soak tests/engine
 
 # --- see it ---------------------------------------------------------------------------------------------------------
 demo: venv ## The whole path on this machine: cluster, chart, resource, requests, attainment table
