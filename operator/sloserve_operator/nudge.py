@@ -8,12 +8,12 @@ it is left alone.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from . import backoff
 from .desired.config import Written
 from .view import PodView, label
 
 FIRST_PAUSE_SECONDS = 1.0
 LAST_PAUSE_SECONDS = 60.0
-MOST_DOUBLINGS = 16  # of a pause: beyond the longest one, and far from where a float overflows
 # (seconds since the settings were written, seconds to the next look at the engines)
 LOOKS = ((10.0, 0.25), (60.0, 1.0), (float("inf"), 5.0))
 
@@ -50,8 +50,7 @@ class Nudges:
             # A value of its own each time: the kubelet acts on a change.
             value = f"{wanted.revision}.{wanted.generation}"
             out.append((pod, value if pending.count == 0 else f"{value}.{pending.count}"))
-            pause = FIRST_PAUSE_SECONDS * 2.0 ** min(pending.count, MOST_DOUBLINGS)
-            pending.next_at = now + min(LAST_PAUSE_SECONDS, pause)
+            pending.next_at = now + backoff.pause(pending.count, FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS)
             pending.count += 1
         return out
 

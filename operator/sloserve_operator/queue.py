@@ -8,11 +8,11 @@ import random
 import time
 from collections.abc import Callable
 
+from . import backoff
 from .cache import Key
 
 FIRST_RETRY_SECONDS = 1.0
 LAST_RETRY_SECONDS = 300.0
-MOST_DOUBLINGS = 16  # of a pause: beyond the longest one, and far from where a float overflows
 
 
 class KeyedQueue:
@@ -71,12 +71,11 @@ class KeyedQueue:
     def failed(self, key: Key) -> float:
         """The work on `key` failed: look again after a growing pause, which is returned in seconds."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        pause = min(LAST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(count - 1, MOST_DOUBLINGS)) * (
-            0.75 + self._jitter() / 2
-        )
+        spread = 0.75 + self._jitter() / 2
+        again = backoff.pause(count - 1, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS) * spread
         self._release(key)
-        self.add(key, pause)
-        return pause
+        self.add(key, again)
+        return again
 
     def _release(self, key: Key) -> None:
         self._active.pop(key, None)

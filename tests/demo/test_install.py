@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -17,17 +17,17 @@ class Users:
     kind = "current"
 
 
-USERS = cast("Any", Users())
+USERS = cast("Cluster", Users())
 
 
 def test_a_cluster_of_the_users_without_a_registry_is_told_what_to_set() -> None:
     with pytest.raises(ClusterError, match=r"SLIDINGSERVE_REGISTRY is not set.*slidingserve/engine-cpu"):
-        image_values(cast("Cluster", USERS), {})
+        image_values(USERS, {})
 
 
 def test_a_cluster_of_the_users_pulls_from_its_registry() -> None:
     asked = {"SLIDINGSERVE_REGISTRY": "registry.example/ml", "SLIDINGSERVE_IMAGE_TAG": "1.2"}
-    assert image_values(cast("Cluster", USERS), asked) == {
+    assert image_values(USERS, asked) == {
         "images.registry": "registry.example/ml",
         "images.operator.tag": "1.2",
         "images.engineCpu.tag": "1.2",
@@ -35,4 +35,4 @@ def test_a_cluster_of_the_users_pulls_from_its_registry() -> None:
 
 
 def test_without_a_tag_the_charts_own_version_holds() -> None:
-    assert image_values(cast("Cluster", USERS), {"SLIDINGSERVE_REGISTRY": "r"}) == {"images.registry": "r"}
+    assert image_values(USERS, {"SLIDINGSERVE_REGISTRY": "r"}) == {"images.registry": "r"}

@@ -89,7 +89,8 @@ class Learner:
             if self._predictor.refit():
                 self._swapped()
                 series("predictor_refreshes", self._engine).inc()
-            self._show_quality()
+            else:
+                self._show_quality()
         series("predictor_age_seconds", self._engine).set(time.monotonic() - self._fitted)
 
     def to_json(self, refresh_seconds: float) -> dict[str, Any]:
