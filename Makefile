@@ -24,7 +24,7 @@ venv-engine: .venv-engine/.ready ## Make .venv-engine: the engine with vLLM's CP
 
 .venv/.ready: .venv/bin/uv constraints.txt pyproject.toml engine-image/pyproject.toml operator/pyproject.toml
 	@echo "==> .venv: tools, operator, engine without vLLM"
-	$(UV) pip install -q --python .venv -c constraints.txt --group dev -e ./engine-image -e ./operator
+	$(UV) pip install -q --python .venv -c constraints.txt --group dev -e './engine-image[report]' -e ./operator
 	@touch $@
 
 .venv-engine/.ready: .venv/.ready engine-image/pyproject.toml engine-image/constraints-cpu.txt engine-image/overrides-cpu.txt engine-image/slim/cuda_stubs.py engine-image/slim/vllm-metadata/pyproject.toml
@@ -38,7 +38,7 @@ venv-engine: .venv-engine/.ready ## Make .venv-engine: the engine with vLLM's CP
 
 pins: .venv/bin/uv ## Solve and write the constraint files anew
 	$(UV) pip compile -q --no-header --no-annotate --no-emit-index-url --no-emit-find-links --upgrade --python-version 3.11 \
-	  pyproject.toml --group dev engine-image/pyproject.toml operator/pyproject.toml <(echo uv) -o constraints.txt
+	  pyproject.toml --group dev --extra report engine-image/pyproject.toml operator/pyproject.toml <(echo uv) -o constraints.txt
 
 # --- checks ---------------------------------------------------------------------------------------------------------
 lint: venv ## ruff, mypy --strict, layer contracts, generated files
