@@ -8,7 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from slidingserve.predictor.features import Features, Scene
 
@@ -26,16 +30,24 @@ class Predictor(Protocol):
 
 @dataclass(frozen=True)
 class Weights:
-    """Intercept (seconds) and seven slopes (seconds a unit of `Features`); none is negative."""
+    """Intercept (seconds) and seven slopes (seconds a unit of `Features`).
+
+    The robust fit makes none of them negative; the paper's plain least squares may.
+    """
 
     bias: float
     slopes: tuple[float, float, float, float, float, float, float]
 
     def __post_init__(self) -> None:
-        """Refuse what would let a prediction fall with more work, or be no number. Raises ValueError."""
+        """Refuse what is no number. Raises ValueError."""
         values = (self.bias, *self.slopes)
-        if len(values) != 8 or not all(math.isfinite(v) and v >= 0 for v in values):
-            raise ValueError(f"weights: {values} must be eight finite numbers of at least 0; calibrate again")
+        if len(values) != 8 or not all(math.isfinite(v) for v in values):
+            raise ValueError(f"weights: {values} must be eight finite numbers; calibrate again")
+
+    @property
+    def monotone(self) -> bool:
+        """Whether more work never makes a prediction fall."""
+        return min(self.bias, *self.slopes) >= 0
 
 
 @dataclass(frozen=True)
@@ -56,6 +68,19 @@ class LatencyModel:
         x1, x2, x3, x4, x5, x6, x7 = features
         seconds = weights.bias + w1 * x1 + w2 * x2 + w3 * x3 + w4 * x4 + w5 * x5 + w6 * x6 + w7 * x7
         return seconds if seconds > FLOOR_SECONDS else FLOOR_SECONDS
+
+    @property
+    def monotone(self) -> bool:
+        """Whether a prediction never falls with more work of the same scene."""
+        return all(weights.monotone for weights in (self.everywhere, *self.experts.values()))
+
+    @cached_property
+    def matrix(self) -> NDArray[np.float64]:
+        """What compiled policies read, shape (3, 8): by scene (decode, prefill, mixed) b, w1 to w7."""
+        weights = [self.weights(scene) for scene in Scene]
+        table = np.array([[w.bias, *w.slopes] for w in weights], np.float64)
+        table.flags.writeable = False
+        return table
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object: {"global": [b, w1..w7], "experts": {scene: [b, w1..w7]}}."""

@@ -45,8 +45,11 @@ class Loaded(NamedTuple):
     """Empty with a model; else a sentence for the log."""
 
 
-def load_profile(path: Path, key: ProfileKey) -> Loaded:
-    """Read the profile at `path` if it is one of `key`. Never raises."""
+def load_profile(path: Path, key: ProfileKey, *, signed: bool = False) -> Loaded:
+    """Read the profile at `path` if it is one of `key`. Never raises.
+
+    Only `signed` takes weights below zero: the paper's plain least squares makes such, the robust fit never.
+    """
     try:
         if path.stat().st_size > _LARGEST_FILE:
             return _none(path, f"is larger than {_LARGEST_FILE} bytes, so no profile")
@@ -56,7 +59,10 @@ def load_profile(path: Path, key: ProfileKey) -> Loaded:
         difference = _difference(document["key"], key)
         if difference:
             return _none(path, difference)
-        return Loaded(LatencyModel.from_json(document["model"]), int(document["samples"]), "")
+        model = LatencyModel.from_json(document["model"])
+        if not (signed or model.monotone):
+            return _none(path, "has a weight below zero, so another fit made it")
+        return Loaded(model, int(document["samples"]), "")
     except FileNotFoundError:
         return _none(path, "is not there")
     except OSError as error:

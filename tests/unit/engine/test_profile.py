@@ -78,6 +78,14 @@ def test_weights_that_cannot_be_are_damage(stored: Path, old: str, new: str) -> 
     assert load_profile(stored, KEY).model is None
 
 
+def test_a_profile_of_the_papers_fit_may_have_weights_below_zero(stored: Path) -> None:
+    stored.write_text(stored.read_text().replace("0.0002", "-0.0002"))
+    assert "another fit made it" in load_profile(stored, KEY).reason
+    signed = load_profile(stored, KEY, signed=True).model
+    assert signed is not None
+    assert signed.everywhere.slopes[5] == -0.0002
+
+
 def test_a_newer_format_says_so(stored: Path) -> None:
     stored.write_text(stored.read_text().replace('"format": 1', '"format": 2'))
     assert "has format 2, this version reads 1" in load_profile(stored, KEY).reason
