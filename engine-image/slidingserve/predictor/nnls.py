@@ -64,7 +64,8 @@ def fit_weights(features: Floats, seconds: Floats, importance: Floats, prior: We
     of the samples: a model of other hardware is still right about proportions.
     """
     design = np.column_stack([np.ones(len(seconds)), features])
-    before = np.array([prior.bias, *prior.slopes])
+    # A prior by the paper's plain fit may have weights below zero; ours has none.
+    before = np.maximum([prior.bias, *prior.slopes], 0.0)
     predicted = np.maximum(design @ before, FLOOR_SECONDS)
     before = before * _weighted_median(seconds / predicted, importance)
     predicted, robust = seconds, np.ones(len(seconds))

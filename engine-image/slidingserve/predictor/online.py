@@ -10,24 +10,29 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict, deque
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slidingserve.predictor.features import Features, Scene
-from slidingserve.predictor.model import FLOOR_SECONDS, LatencyModel
+from slidingserve.predictor.least_squares import least_squares
+from slidingserve.predictor.model import FLOOR_SECONDS, LatencyModel, Weights
 from slidingserve.predictor.nnls import fit_weights
+from slidingserve.predictor.quality import STRAY, Quality, score
+
+Method = Literal["robust", "ols"]
+Floats = NDArray[np.float64]
 
 CELL_SAMPLES = 16
 MAX_CELLS = 128
 EXPERT_SAMPLES = 32
 """A scene gets its own weights from so many samples on."""
-_FEWEST_SAMPLES = 4
+_FEWEST_SAMPLES = {"robust": 4, "ols": 16}
+"""Plain least squares has eight unknowns and no prior: with fewer samples it would fit their noise."""
 _HALF_LIFE = 128
 _LEAST_IMPORTANCE = 0.02
 _LONGEST_SECONDS = 3600.0
-_STRAY = 3.0
 
 _SCENES = tuple(Scene)
 
@@ -43,20 +48,6 @@ class Window(NamedTuple):
     """Shape n."""
     importance: NDArray[np.float64]
     """Halves every `_HALF_LIFE` samples of the same scene, down to a floor; shape n."""
-
-
-class Quality(NamedTuple):
-    """How a model fits the samples of one scene."""
-
-    samples: int
-    r2: float
-    """Share of the variance that the model explains, strays left out; 0 if the times never varied."""
-    mae_s: float
-    """Mean absolute error, seconds, strays left out."""
-    under_share: float
-    """Share of batches that took longer than predicted."""
-    stray_share: float
-    """Share of batches off by a factor of more than `_STRAY`: a stall, not the model's business."""
 
 
 class Samples:
@@ -108,24 +99,41 @@ class Samples:
         return Window(scene, table[:, 3:], table[:, 2], importance)
 
 
-def fit(window: Window, prior: LatencyModel) -> LatencyModel | None:
-    """A model of the window: global weights from all of it, an expert for each scene with enough samples.
+def fit(
+    window: Window,
+    prior: LatencyModel,
+    method: Method = "robust",
+    expert_samples: int = EXPERT_SAMPLES,
+) -> LatencyModel | None:
+    """A model of the window: global weights from all of it, an expert for each scene that has
+    `expert_samples`.
 
-    `prior` is the model so far; it fills in what the samples leave open (see `nnls`), and each expert's prior
-    is the new global model. None with too few samples to say anything.
+    `prior` is the model so far. "robust" (`nnls`) lets it fill in what the samples leave open, each expert's
+    prior is the new global model, and nothing is negative; "ols" (`least_squares`) is the paper's fit, which
+    takes every sample for what it is. A scene with too few samples keeps the expert it had. None with too
+    few samples to say anything.
     """
-    if len(window.seconds) < _FEWEST_SAMPLES:
+    if len(window.seconds) < _FEWEST_SAMPLES[method]:
         return None
-    everywhere = fit_weights(window.features, window.seconds, window.importance, prior.everywhere)
+    columns = window.features, window.seconds, window.importance
+    everywhere = _weights(*columns, prior.everywhere, method)
     experts = {}
     for index, scene in enumerate(_SCENES):
         rows = window.scene == index
-        if rows.sum() >= EXPERT_SAMPLES:
-            columns = window.features[rows], window.seconds[rows], window.importance[rows]
-            experts[scene] = fit_weights(*columns, everywhere)
-        elif scene in prior.experts:
+        if rows.sum() >= expert_samples:
+            features, seconds, importance = (column[rows] for column in columns)
+            experts[scene] = _weights(features, seconds, importance, everywhere, method)
+        elif scene in prior.experts and (method == "ols" or prior.experts[scene].monotone):
             experts[scene] = prior.experts[scene]
     return LatencyModel(everywhere, experts)
+
+
+def _weights(
+    features: Floats, seconds: Floats, importance: Floats, prior: Weights, method: Method
+) -> Weights:
+    if method == "ols":
+        return least_squares(features, seconds)
+    return fit_weights(features, seconds, importance, prior)
 
 
 def predict_all(model: LatencyModel, window: Window) -> NDArray[np.float64]:
@@ -139,28 +147,8 @@ def predict_all(model: LatencyModel, window: Window) -> NDArray[np.float64]:
 
 
 def quality(model: LatencyModel, window: Window) -> dict[str, Quality]:
-    """R2, mean absolute error and share of under-predictions by scene, for scenes that have samples.
-
-    None of these proves a predictor's use (docs/method.md); they show when one is wrong.
-    """
-    predicted = predict_all(model, window)
-    report = {}
-    for index, scene in enumerate(_SCENES):
-        rows = window.scene == index
-        if not rows.any():
-            continue
-        factor = window.seconds[rows] / predicted[rows]
-        usual = (factor < _STRAY) & (factor > 1 / _STRAY)
-        measured, error = window.seconds[rows][usual], (window.seconds - predicted)[rows][usual]
-        spread = float(((measured - measured.mean()) ** 2).sum()) if usual.any() else 0.0
-        report[scene.value] = Quality(
-            samples=int(rows.sum()),
-            r2=1 - float((error**2).sum()) / spread if spread > 1e-12 else 0.0,
-            mae_s=float(np.abs(error).mean()) if usual.any() else 0.0,
-            under_share=float((factor > 1).mean()),
-            stray_share=1 - float(usual.mean()),
-        )
-    return report
+    """R2, errors and share of under-predictions by scene and overall, without strays; see `Quality`."""
+    return score(predict_all(model, window), window.seconds, window.scene, stray=STRAY)
 
 
 class OnlinePredictor:
@@ -175,6 +163,7 @@ class OnlinePredictor:
         self._samples = Samples()
         self._refitting = threading.Lock()
         self._fitted_at = 0
+        self._fitted_by: tuple[Method, int] | None = None
         self._quality: dict[str, Quality] = {}
 
     @property
@@ -186,33 +175,40 @@ class OnlinePredictor:
         """Take a batch as it was really run and how long it took; False if that cannot be a batch."""
         return self._samples.append(features, seconds)
 
-    def refit(self) -> bool:
-        """Fit a new model and put it in force, unless it is worse on the recent samples. True if it was put
-        in force.
+    def refit(self, method: Method = "robust", expert_samples: int = EXPERT_SAMPLES) -> bool:
+        """Fit a new model and put it in force, unless it is worse on the recent samples by its own measure.
+        True if it was put in force.
 
-        Raises nothing that the samples could cause; takes some milliseconds.
+        The first fit by another `method` than the last is taken in any case. Raises nothing that the samples
+        could cause; takes some milliseconds.
         """
         with self._refitting:
-            total = self._samples.total
-            if total == self._fitted_at:
+            total, wanted = self._samples.total, (method, expert_samples)
+            if total == self._fitted_at and wanted == self._fitted_by:
                 return False
             window = self._samples.window()
-            new = fit(window, self.model)
+            new = fit(window, self.model, method, expert_samples)
             if new is None:
                 return False
-            self._fitted_at = total
-            better = _error(new, window) <= _error(self.model, window)
+            other = self._fitted_by is not None and wanted != self._fitted_by
+            self._fitted_at, self._fitted_by = total, wanted
+            better = other or _error(new, window, method) <= _error(self.model, window, method)
             if better:
                 self.model, self.calibrated = new, True
             self._quality = quality(self.model, window)
             return better
 
     def quality(self) -> dict[str, dict[str, float]]:
-        """`Quality` of the model in force by scene, as JSON objects, as of the last `refit`."""
+        """`Quality` of the model in force by scene and overall, as JSON objects, as of the last `refit`."""
         return {scene: dict(report._asdict()) for scene, report in self._quality.items()}
 
 
-def _error(model: LatencyModel, window: Window) -> float:
-    """Mean relative error by importance, each at most 1 so that stray steps do not decide."""
-    relative = np.minimum(np.abs(window.seconds / predict_all(model, window) - 1), 1.0)
-    return float(np.average(relative, weights=window.importance))
+def _error(model: LatencyModel, window: Window, method: Method) -> float:
+    """Mean error by importance, as the method weighs errors: relative, or in seconds ("ols").
+
+    Each is at most the sample itself, so that stray steps do not decide.
+    """
+    error = np.minimum(np.abs(window.seconds - predict_all(model, window)), window.seconds)
+    if method == "robust":
+        error = np.minimum(np.abs(window.seconds / predict_all(model, window) - 1), 1.0)
+    return float(np.average(error, weights=window.importance))

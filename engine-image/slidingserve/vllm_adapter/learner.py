@@ -15,6 +15,7 @@ from slidingserve.predictor.features import Features
 from slidingserve.predictor.model import LatencyModel
 from slidingserve.predictor.online import OnlinePredictor
 from slidingserve.predictor.profile import ProfileKey, load_profile, save_profile
+from slidingserve.predictor.quality import OVERALL
 from slidingserve.predictor.solo import SoloTable
 from slidingserve.server.metrics import series
 from slidingserve.vllm_adapter.identity import Limits, profile_name
@@ -95,13 +96,15 @@ class Learner:
 
     def to_json(self, refresh_seconds: float) -> dict[str, Any]:
         """This process's report on it: quality for people, model and solo times for the API servers."""
+        found = self._predictor.quality()
         return {
             "predictor": {
                 "calibrated": self._predictor.calibrated,
                 "samples": self._predictor.samples,
                 "refreshSeconds": refresh_seconds,
                 "ageSeconds": round(time.monotonic() - self._fitted, 1),
-                "scenes": self._predictor.quality(),
+                "scenes": {name: quality for name, quality in found.items() if name != OVERALL},
+                "overall": found.get(OVERALL),
             },
             "model": self.model.to_json(),
             "solo": self.solo.to_json(),
@@ -128,4 +131,5 @@ class Learner:
 
     def _show_quality(self) -> None:
         for scene, quality in self._predictor.quality().items():
-            series("predictor_r2", self._engine, scene).set(quality["r2"])
+            if scene != OVERALL:
+                series("predictor_r2", self._engine, scene).set(quality["r2"])
