@@ -18,7 +18,7 @@ from slidingserve.core.plan import Plan
 from slidingserve.core.snapshot import Phase, Snapshot
 from slidingserve.policies import Policy, PolicySettings, get
 from slidingserve.predictor.features import Features
-from slidingserve.predictor.model import LatencyModel, Predictor, Weights
+from slidingserve.predictor.model import LatencyModel, Weights
 
 from tests.unit.engine.tiny_engine import Request, TinyEngine
 
@@ -46,14 +46,14 @@ class Stock:
 
     name = "stock"
 
-    def plan(self, snapshot: Snapshot, predictor: Predictor, settings: PolicySettings) -> Plan:
+    def plan(self, snapshot: Snapshot, model: LatencyModel, settings: PolicySettings) -> Plan:
         """First come, first served."""
         decodes, prefills = np.flatnonzero(snapshot.is_decode), np.flatnonzero(~snapshot.is_decode)
         prefills = prefills[np.lexsort((snapshot.arrival[prefills], -snapshot.phase[prefills]))]
         waiting = snapshot.phase[prefills] == Phase.WAITING
         prefills = prefills[~waiting | (np.cumsum(waiting) <= snapshot.max_admissions)]
         cached = snapshot.computed_tokens
-        forwarder = BatchForwarder(predictor, cached[decodes], snapshot.remaining[prefills], cached[prefills])
+        forwarder = BatchForwarder(model, cached[decodes], snapshot.remaining[prefills], cached[prefills])
         budget = min(snapshot.max_tokens, forwarder.largest_budget)
         seconds, counts = forwarder.forward(budget)
         tokens = {snapshot.ids[row]: 1 for row in decodes}

@@ -67,7 +67,7 @@ class Decision(NamedTuple):
     budget: int
     """Tokens of the batch by the policy's reckoning, decodes included: at least the sum of `tokens`."""
     seconds: float
-    """What the batch should take, without margin; 0 where the policy does not predict."""
+    """What the batch should take by the predictor, without margin, whether or not the policy asked it."""
     branch: int
     """Index into `BRANCHES`."""
     reason: int
@@ -75,3 +75,35 @@ class Decision(NamedTuple):
 
 
 BRANCHES = ("chunker", "constructor", "fixed", "stock")
+CHUNKER, CONSTRUCTOR, FIXED, STOCK = range(4)
+
+REASONS = (
+    "",
+    "decodes only: nothing to prefill, or no room for it",
+    "no decode to protect: as much as the batch holds",
+    "all of it fits",
+    "all that the tightest decode allows",
+    "the cheapest split over this step and the next",
+    "smallest chunk: the margin does not fit",
+    "decodes only: the smallest chunk would lose a decode",
+    "decodes only: no request at risk can be saved",
+    "whole prefills, chosen to save requests at risk",
+    "a fixed budget, in order",
+    "the largest chunk of the grid that the tightest decode allows",
+    "the engine is under pressure: prefills are capped",
+)
+(
+    UNSAID,
+    NO_PREFILL,
+    OPEN_WINDOW,
+    ALL_FITS,
+    WINDOW_FULL,
+    SPLIT,
+    MARGIN_SPENT,
+    HELD,
+    NONE_SAVED,
+    SAVED,
+    FIXED_BUDGET,
+    GRID,
+    PRESSURE,
+) = range(13)

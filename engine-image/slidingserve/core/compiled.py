@@ -6,14 +6,39 @@ run as they are read. No fast-math: results do not depend on the machine. What w
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from numba import njit
 
 F = TypeVar("F", bound=Callable[..., object])
 
+_PACKAGE = Path(__file__).resolve().parent.parent
+_SHARED = ("core", "policies", "hardware")
+
 
 def compiled(function: F) -> F:
     """Compile on first use for the types it is called with. Division by zero gives inf, as in numpy."""
-    return njit(cache=True, error_model="numpy")(function)  # type: ignore[no-any-return]
+    dispatcher = njit(cache=True, error_model="numpy")(function)
+    file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if file is not None:
+        # numba holds stored code to be fresh as long as this function's own file is. Functions that are
+        # called from it are compiled into it, so their files count as well.
+        part = function.__module__.split(".")[1:2]
+        file._source_stamp = (file._source_stamp, _sources(tuple(sorted({*_SHARED, *part}))))
+    return dispatcher  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _sources(parts: tuple[str, ...]) -> str:
+    """A digest of all compiled code below those packages of ours."""
+    digest = hashlib.sha256()
+    for part in parts:
+        for path in sorted((_PACKAGE / part).glob("**/*.py")):
+            text = path.read_bytes()
+            if b"compiled" in text:
+                digest.update(path.name.encode() + text)
+    return digest.hexdigest()

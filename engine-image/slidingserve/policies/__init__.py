@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slidingserve.policies.base import Policy, PolicySettings
+from slidingserve.policies.base import Policy, PolicySettings, Settings
+from slidingserve.policies.dispatch import policy_id
 from slidingserve.policies.fcfs import Fcfs
 from slidingserve.policies.slidingserve_paper import SlidingServePaper
 
@@ -26,4 +27,4 @@ def get(name: str) -> Policy:
         ) from None
 
 
-__all__ = ["DEFAULT_POLICY", "Policy", "PolicySettings", "get", "names"]
+__all__ = ["DEFAULT_POLICY", "Policy", "PolicySettings", "Settings", "get", "names", "policy_id"]

@@ -14,7 +14,7 @@ from slidingserve.core.snapshot import Snapshot
 from slidingserve.core.sorter import sort_prefills
 from slidingserve.policies.base import PolicySettings
 from slidingserve.predictor.features import Features
-from slidingserve.predictor.model import Predictor
+from slidingserve.predictor.model import LatencyModel
 
 
 class SlidingServePaper:
@@ -22,18 +22,18 @@ class SlidingServePaper:
 
     name = "slidingserve_paper"
 
-    def plan(self, snapshot: Snapshot, predictor: Predictor, settings: PolicySettings) -> Plan | None:
+    def plan(self, snapshot: Snapshot, model: LatencyModel, settings: PolicySettings) -> Plan | None:
         """The next batch. An empty snapshot gives an empty plan."""
         order = sort_prefills(
             snapshot,
             alpha=settings.alpha,
-            throughput=_throughput(snapshot, predictor),
+            throughput=_throughput(snapshot, model),
             epsilon=settings.epsilon,
             late=settings.late,
         )
         decodes, prefills, most = room(snapshot, order, settings.max_chunk)
         cached = snapshot.computed_tokens
-        forwarder = BatchForwarder(predictor, cached[decodes], snapshot.remaining[prefills], cached[prefills])
+        forwarder = BatchForwarder(model, cached[decodes], snapshot.remaining[prefills], cached[prefills])
         budget, reason = chunk(
             forwarder,
             current_window(snapshot.slack[decodes]),
@@ -57,7 +57,7 @@ class SlidingServePaper:
         )
 
 
-def _throughput(snapshot: Snapshot, predictor: Predictor) -> float:
+def _throughput(snapshot: Snapshot, predictor: LatencyModel) -> float:
     """ρ: as measured lately, or before anything was, what a full batch of prefill should reach."""
     if snapshot.throughput > 0:
         return snapshot.throughput

@@ -76,11 +76,12 @@ class LatencyModel:
 
     @cached_property
     def matrix(self) -> NDArray[np.float64]:
-        """What compiled policies read, shape (3, 8): by scene (decode, prefill, mixed) b, w1 to w7."""
+        """What compiled policies read, shape (3, 8): by scene (decode, prefill, mixed) b, w1 to w7.
+
+        Never written to. It is not marked so, for that would be another type, compiled once more.
+        """
         weights = [self.weights(scene) for scene in Scene]
-        table = np.array([[w.bias, *w.slopes] for w in weights], np.float64)
-        table.flags.writeable = False
-        return table
+        return np.array([[w.bias, *w.slopes] for w in weights], np.float64)
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object: {"global": [b, w1..w7], "experts": {scene: [b, w1..w7]}}."""

@@ -9,7 +9,7 @@ from slidingserve import policies
 from slidingserve.core.plan import Plan
 from slidingserve.core.snapshot import Phase, Row, Snapshot
 from slidingserve.policies import Policy, PolicySettings
-from slidingserve.predictor.model import Predictor
+from slidingserve.predictor.model import LatencyModel, Predictor
 
 from tests.unit.engine.states import MODEL
 
@@ -40,7 +40,7 @@ class Request:
 class TinyEngine:
     requests: list[Request]
     model: Predictor = MODEL
-    believed: Predictor = MODEL
+    believed: LatencyModel = MODEL
     cache: int = 20_000
     max_requests: int = 8
     max_tokens: int = 512
