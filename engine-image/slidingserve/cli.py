@@ -113,6 +113,19 @@ def bench(context: typer.Context) -> None:
     single(args=context.args, prog_name="slidingserve bench")
 
 
+@app.command(
+    context_settings={**PASS_ON, "help_option_names": []},
+    add_help_option=False,
+)
+def report(context: typer.Context) -> None:
+    """Draw results of simulated runs: the paper's figures and tables, as PNGs and one HTML page."""
+    from slidingserve.report.command import report_command
+
+    single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+    single.command(name="report")(report_command)
+    single(args=context.args, prog_name="slidingserve report")
+
+
 def main() -> None:
     """Entry point of the console script."""
     app()
