@@ -78,8 +78,8 @@ def bootstrap(table: Sequence[Sequence[float]], resamples: int = _RESAMPLES) -> 
     """95 % percentile interval of the median over fits of the mean over seeds.
 
     `table` has one list a fit, one value a seed. Fits and, inside each, seeds are drawn anew with
-    replacement, by a fixed stream: same rows, same interval. With 3 seeds and 5 fits it is somewhat too narrow, as
-    bootstraps of few draws are; the points drawn beside it are the data.
+    replacement, by a fixed stream: same rows, same interval. With 3 seeds and 5 fits it is somewhat too
+    narrow, as bootstraps of few draws are; the points drawn beside it are the data.
     """
     stream = np.random.default_rng(20260605)
     arrays = [np.asarray(values, float) for values in table]
