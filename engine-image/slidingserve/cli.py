@@ -75,11 +75,34 @@ def serve(
             "--fallback", help="Where the gate refuses, serve with vLLM's own scheduler and say so."
         ),
     ] = False,
+    emulate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROFILE",
+            help="Serve without a GPU at the speed of this hardware profile; MODEL is then only a name.",
+        ),
+    ] = None,
+    emulate_noise: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, max=1.0, help="Sigma of the random factor on each batch's time; default: the profile's."
+        ),
+    ] = None,
+    emulate_seed: Annotated[int, typer.Option(min=0, help="Seed of that factor.")] = 0,
+    emulate_log: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a CSV row for each emulated batch here.")
+    ] = None,
 ) -> None:
     """Run vLLM's OpenAI server with the SlidingServe scheduler. Other arguments go to `vllm serve` as they
     are."""
+    from slidingserve.server.emulation import Emulation
     from slidingserve.server.launch import LaunchError, prepare
 
+    if model is not None and model.startswith("-"):
+        # Without a model, click takes the first word that it does not know: an option of vLLM's.
+        context.args.insert(0, model)
+        model = None
+    emulation = Emulation(emulate, emulate_noise, emulate_seed, emulate_log) if emulate else None
     try:
         launch = prepare(
             model,
@@ -89,6 +112,7 @@ def serve(
             fallback=fallback,
             profile_dir=profile_dir,
             calibration_seconds=calibration_seconds,
+            emulate=emulation,
         )
         os.environ.update(launch.env)
         sys.argv = list(launch.argv)

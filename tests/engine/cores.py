@@ -147,47 +147,60 @@ class Core:
         asynchronous: bool = False,
         kv_bytes: int = 1 << 26,
         watermark: float = 0.0,
+        executor: Any = None,
+        engine: dict[str, Any] | None = None,
         **scheduler: Any,
     ) -> None:
-        """`scheduler`: the settings of slidingserve.json. `stock`: vLLM's own scheduler."""
+        """`scheduler`: the settings of slidingserve.json. `stock`: vLLM's own scheduler. `engine`: arguments
+        over these."""
         self.config_dir = directory / "config"
         write_config(self.config_dir, **scheduler)
         runtime = Runtime(directory, self.config_dir)
         runtime.process_dir.mkdir(parents=True, exist_ok=True)
         for name, value in runtime.to_env().items():
             monkeypatch.setenv(name, value)
-        executor = type("Executor", (SleepingExecutor,), {"asynchronous": asynchronous, "kv_bytes": kv_bytes})
+        executor = executor or type(
+            "Executor", (SleepingExecutor,), {"asynchronous": asynchronous, "kv_bytes": kv_bytes}
+        )
+        options: dict[str, Any] = {
+            "max_model_len": 2048,
+            "max_num_seqs": 8,
+            "max_num_batched_tokens": BATCH,
+            "enable_prefix_caching": False,
+            **(engine or {}),
+        }
         arguments = EngineArgs(
             model=str(model),
             enforce_eager=True,
-            max_model_len=2048,
-            max_num_seqs=8,
-            max_num_batched_tokens=BATCH,
             scheduler_cls=None if stock else SCHEDULER,
             distributed_executor_backend=executor,
-            enable_prefix_caching=False,
             watermark=watermark,
+            **options,
         )
         self.core = EngineCore(arguments.create_engine_config(), executor, True)
         self.scheduler: Any = self.core.scheduler
         self.steps: list[dict[str, int]] = []
         self.tokens: dict[str, int] = {}
+        self.ids: dict[str, list[int]] = {}
         self._record()
 
     @property
     def agent(self) -> Any:
         return self.scheduler.agent
 
-    def add(self, name: str, prompt: int, output: int = 4, **promise: Any) -> None:
-        """A request of `prompt` tokens; `promise` goes to `extra_args` as the front end would write it."""
+    def add(self, name: str, prompt: int | list[int], output: int = 4, **promise: Any) -> None:
+        """A request of that many tokens, or these; `promise` goes to `extra_args` as the front end would
+        write it."""
         extra = {"slidingserve": promise} if promise else None
-        params = SamplingParams(max_tokens=output, ignore_eos=True, extra_args=extra)
-        self.core.add_request(Request(name, [5] * prompt, params, None))
+        params = SamplingParams(max_tokens=output, ignore_eos=True, extra_args=extra, temperature=0)
+        ids = [5] * prompt if isinstance(prompt, int) else prompt
+        self.core.add_request(Request(name, ids, params, None, block_hasher=self.core.request_block_hasher))
 
     def step(self) -> None:
         outputs, _ = self.core.step_fn()
         for output in (outputs or {}).get(0, _NOTHING).outputs:
-            self.tokens[output.request_id] = self.tokens.get(output.request_id, 0) + len(output.new_token_ids)
+            self.ids.setdefault(output.request_id, []).extend(output.new_token_ids)
+            self.tokens[output.request_id] = len(self.ids[output.request_id])
 
     def drain(self, most: int = 2000) -> None:
         """Step until no request is left."""

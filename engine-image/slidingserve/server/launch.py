@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from slidingserve.server import emulation
+from slidingserve.server.emulation import Emulation, EmulationError
 from slidingserve.server.runtime import Runtime
 
 SCHEDULER = "slidingserve.vllm_adapter.scheduler.make_scheduler"
@@ -29,6 +31,10 @@ OPEN_GROUPS = (
     "vllm.io_processor_plugins",
     "vllm.stat_logger_plugins",
 )
+
+
+# No model is compiled, looked up or reported where there is none.
+EMULATED_ENV = {"TORCHDYNAMO_DISABLE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
 class LaunchError(Exception):
@@ -54,6 +60,7 @@ def prepare(
     fallback: bool,
     profile_dir: Path | None = None,
     calibration_seconds: float | None = None,
+    emulate: Emulation | None = None,
 ) -> Launch:
     """Check the arguments, make and wipe the state directory, and say how to start vLLM.
 
@@ -68,6 +75,11 @@ def prepare(
         raise LaunchError(
             f"--slo-config {config_dir}: there is no slidingserve.json in it; give a directory that holds one"
         )
+    try:
+        # Checked before anything is made.
+        profile = None if emulate is None else emulation.checked(emulate)
+    except EmulationError as error:
+        raise LaunchError(str(error)) from None
     runtime = Runtime(
         state_dir=_fresh_state_dir(state_dir),
         config_dir=config_dir,
@@ -82,6 +94,10 @@ def prepare(
         "VLLM_PLUGINS": plugin_list(os.environ.get("VLLM_PLUGINS")),
     }
     argv = ["vllm", "serve", *([model] if model else []), *vllm_args]
+    if emulate is not None and profile is not None:
+        env |= {**emulate.to_env(), **EMULATED_ENV}
+        directory = runtime.state_dir / "emulated"
+        argv[2:] = emulation.vllm_arguments(profile, model or emulate.profile, vllm_args, directory)
     argv += ["--scheduler-cls", SCHEDULER, "--middleware", MIDDLEWARE]
     return Launch(runtime, env, argv)
 

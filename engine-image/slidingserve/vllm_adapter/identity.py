@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from slidingserve.predictor.profile import ProfileKey
+from slidingserve.server.emulation import Emulation
 from slidingserve.vllm_adapter.gate import installed_version
 
 
@@ -61,9 +62,12 @@ def profile_key(config: Any) -> ProfileKey:
     from vllm.platforms import current_platform
 
     device = current_platform.get_device_name() if not current_platform.is_cpu() else _cpu_name()
+    model, emulated = str(config.model_config.model), Emulation.from_env()
+    if emulated is not None:
+        model, device = "emulated", f"{emulated.profile} noise {emulated.noise}"
     return ProfileKey(
         vllm_version=installed_version(),
-        model=str(config.model_config.model),
+        model=model,
         revision=str(config.model_config.revision or ""),
         dtype=str(config.model_config.dtype).removeprefix("torch."),
         tensor_parallel=config.parallel_config.tensor_parallel_size,

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from slidingserve.server.emulation import Emulation
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import NO_HOOKS, Runtime
 from slidingserve.vllm_adapter.failure import listen
@@ -71,6 +72,9 @@ def gate_config(original: Callable[..., Any], self: Any, *args: Any, **kwargs: A
     from slidingserve.vllm_adapter.entry import refuse, step_back
 
     config = original(self, *args, **kwargs)
+    if Emulation.from_env() is not None:
+        # vLLM's CPU platform switches it off; on a GPU it is on unless the user says no.
+        config.scheduler_config.async_scheduling = self.async_scheduling is not False
     runtime = Runtime.from_env()
     reason = gate.check_config(config)
     if runtime is None or (not reason and not runtime.fallback_reason):
@@ -104,6 +108,9 @@ def write_promise(
     front, sampling = frontend.get(), request.sampling_params
     if front is None or sampling is None:
         return request
+    asks = sampling.logprobs is not None or sampling.prompt_logprobs is not None
+    if asks and Emulation.from_env() is not None:
+        raise VLLMValidationError("an emulated engine has no logprobs", parameter="logprobs")
     tracker = CURRENT.get()
     extra = dict(sampling.extra_args or {})
     length = len(request.prompt_token_ids or ()) or (

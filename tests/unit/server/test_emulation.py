@@ -1,0 +1,84 @@
+"""`slidingserve serve --emulate`: arguments and environment, and refusals in one line. No vLLM is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from slidingserve import hardware
+from slidingserve.cli import app
+from slidingserve.server import emulation, launch
+from slidingserve.server.emulation import Emulation
+from typer.testing import CliRunner
+
+NAME = hardware.names()[0]
+
+
+def test_an_unknown_profile_is_one_line_with_the_names_and_exit_status_2() -> None:
+    result = CliRunner().invoke(app, ["serve", "--emulate", "rtx9090", "--port", "1"])
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert "--emulate rtx9090" in result.stderr
+    assert all(name in result.stderr for name in hardware.names())
+
+
+def test_a_log_in_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(launch.LaunchError, match="make it first"):
+        launch.prepare(
+            None,
+            [],
+            config_dir=None,
+            state_dir=tmp_path,
+            fallback=False,
+            emulate=Emulation(NAME, log=tmp_path / "none" / "log.csv"),
+        )
+
+
+def test_the_environment_reads_back_as_the_same_emulation(tmp_path: Path) -> None:
+    for made in (Emulation(NAME), Emulation(NAME, 0.0, 3, tmp_path / "log.csv")):
+        assert Emulation.from_env(made.to_env()) == made
+    assert Emulation.from_env({}) is None
+
+
+def vllm_arguments(monkeypatch: pytest.MonkeyPatch, *user: str) -> list[str]:
+    monkeypatch.setattr(emulation, "write_model", lambda profile, directory: None)
+    return emulation.vllm_arguments(hardware.get(NAME), "chat", user, Path("model"))
+
+
+def test_the_profiles_limits_hold_unless_the_user_gives_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = hardware.get(NAME)
+    words = vllm_arguments(monkeypatch, "--port", "1", "--max_num_seqs=7")
+    assert words[:4] == ["model", "--port", "1", "--max_num_seqs=7"]
+    assert "--max-num-seqs" not in words
+    assert words[words.index("--max-num-batched-tokens") + 1] == str(profile.max_tokens)
+    assert words[words.index("--served-model-name") + 1] == "chat"
+
+
+def test_what_speaks_of_gpus_and_weights_is_dropped_with_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = vllm_arguments(monkeypatch, "--port", "1")
+    given = (
+        "-tp",
+        "2",
+        "--port",
+        "1",
+        "--tensor_parallel_size=4",
+        "--revision",
+        "main",
+        "--load-format=auto",
+    )
+    assert vllm_arguments(monkeypatch, *given) == plain
+
+
+def test_without_a_model_the_first_option_of_vllm_is_not_taken_for_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = []
+
+    def prepare(model: str | None, args: list[str], **more: object) -> None:
+        seen.append((model, args))
+        raise launch.LaunchError("enough")
+
+    monkeypatch.setattr(launch, "prepare", prepare)
+    for words in (["--port", "1", "--emulate", NAME], ["chat", "--emulate", NAME, "--port", "1"]):
+        CliRunner().invoke(app, ["serve", *words])
+    assert seen == [(None, ["--port", "1"]), ("chat", ["--port", "1"])]
