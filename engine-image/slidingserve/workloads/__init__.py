@@ -6,6 +6,8 @@ that both see the same arrivals and lengths. `catalogue` makes the named ones, `
 """
 
 from slidingserve.workloads.catalogue import get, names
+from slidingserve.workloads.files import load
+from slidingserve.workloads.rows import Reading, Report
 from slidingserve.workloads.trace import Trace, WorkloadError
 
-__all__ = ["Trace", "WorkloadError", "get", "names"]
+__all__ = ["Reading", "Report", "Trace", "WorkloadError", "get", "load", "names"]

@@ -15,6 +15,9 @@ import numpy as np
 from slidingserve.workloads.trace import Floats, WorkloadError
 
 Arrivals = Literal["poisson", "trace", "switching"]
+MOST_REQUESTS = 10_000_000
+_RATES = (1e-6, 1e6)
+_SHORTEST = 1e-6
 ARRIVALS: tuple[str, ...] = get_args(Arrivals)
 
 
@@ -32,8 +35,8 @@ class Switching:
     def __post_init__(self) -> None:
         for name in ("low", "high", "period", "total"):
             value = getattr(self, name)
-            if not 0 < value < float("inf"):
-                raise WorkloadError(f"switching {name} {value!r}: must be above 0")
+            if not _RATES[0] <= value <= _RATES[1] * 100:
+                raise WorkloadError(f"switching {name} {value!r}: must be above 0, from 1e-6 on")
 
     def scaled(self, qps: float) -> Switching:
         """The same two rates in proportion, with a mean of ``qps``."""
@@ -43,14 +46,21 @@ class Switching:
 
 def check_qps(qps: float) -> float:
     """The rate, or WorkloadError."""
-    if not 0 < qps < float("inf"):
-        raise WorkloadError(f"qps {qps!r}: must be above 0 requests a second")
+    if not _RATES[0] <= qps <= _RATES[1]:
+        raise WorkloadError(f"qps {qps!r}: must be above 0 requests a second, from 1e-6 to 1e6")
     return float(qps)
+
+
+def check_requests(requests: int) -> int:
+    """The number of requests, or WorkloadError."""
+    if not 1 <= requests <= MOST_REQUESTS:
+        raise WorkloadError(f"requests {requests}: must be 1 or more, up to {MOST_REQUESTS:,}")
+    return requests
 
 
 def poisson(requests: int, qps: float, rng: np.random.Generator) -> Floats:
     """``requests`` arrivals at ``qps`` a second, from the first gap on (s)."""
-    return np.cumsum(rng.standard_exponential(requests)) / check_qps(qps)
+    return np.cumsum(rng.standard_exponential(check_requests(requests))) / check_qps(qps)
 
 
 def switching(requests: int | None, plan: Switching, rng: np.random.Generator) -> Floats:
@@ -59,12 +69,15 @@ def switching(requests: int | None, plan: Switching, rng: np.random.Generator) -
     The unit exponentials' sum is the expected count so far; its inverse is the time.
     """
     if requests is not None:
-        return plan_times(np.cumsum(rng.standard_exponential(requests)), plan)
+        return plan_times(np.cumsum(rng.standard_exponential(check_requests(requests))), plan)
     # The expected count and ten of its deviations: enough, and the same draws for every total.
     expected = plan.total * max(plan.low, plan.high)
-    units = np.cumsum(rng.standard_exponential(int(expected + 10 * np.sqrt(expected) + 10)))
-    times = plan_times(units, plan)
-    return times[times < plan.total]
+    enough = check_requests(int(expected + 10 * np.sqrt(expected) + 10))
+    times = plan_times(np.cumsum(rng.standard_exponential(enough)), plan)
+    times = times[times < plan.total]
+    if not times.size:
+        raise WorkloadError(f"switching total {plan.total:g} s: no request comes in it; raise the rates")
+    return times
 
 
 def plan_times(counts: Floats, plan: Switching) -> Floats:
@@ -84,6 +97,22 @@ def own(times: Floats, qps: float | None) -> Floats:
     if qps is None:
         return times
     check_qps(qps)
-    if times.size < 2 or times[-1] <= 0:
+    if times.size < 2 or times[-1] < _SHORTEST:
         raise WorkloadError(f"qps {qps!r}: the trace's own arrivals span no time; use arrivals poisson")
     return np.asarray(times * ((times.size - 1) / times[-1] / qps), dtype=np.float64)
+
+
+def generated(
+    arrivals: str, requests: int | None, qps: float | None, switch: Switching | None, rng: np.random.Generator
+) -> Floats:
+    """Poisson or switching times. None requests: as many as switching rates bring within their total."""
+    if arrivals == "switching":
+        plan = switch or Switching()
+        return switching(requests, plan if qps is None else plan.scaled(qps), rng)
+    if arrivals != "poisson":
+        raise WorkloadError(f"arrivals {arrivals!r}: is none of {', '.join(ARRIVALS)}")
+    if qps is None:
+        raise WorkloadError("qps: Poisson arrivals need a rate, as in --qps 1.5")
+    if requests is None:
+        raise WorkloadError("requests: Poisson arrivals go on without end; say how many")
+    return poisson(requests, qps, rng)

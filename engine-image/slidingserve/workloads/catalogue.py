@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidingserve.workloads.arrivals import ARRIVALS, Arrivals, Switching, own, poisson, switching
+from slidingserve.workloads.arrivals import Arrivals, Switching, check_requests, generated, own
 from slidingserve.workloads.stored import Stored, stored
-from slidingserve.workloads.trace import Ints, Trace, WorkloadError, class_by_length, offsets_of
+from slidingserve.workloads.trace import Ints, Trace, WorkloadError, class_by_length, with_prefixes
 
 
 class Streams(NamedTuple):
@@ -96,47 +96,44 @@ def names() -> dict[str, str]:
     return {name: entry.title for name, entry in _CATALOGUE.items()}
 
 
+def is_drawn(name: str) -> bool:
+    """Whether the workload is drawn from a set, without end and without times of its own."""
+    return isinstance(_CATALOGUE.get(name.replace("-", "_")), _Drawn)
+
+
 def get(
     name: str,
     *,
     requests: int | None = 2000,
     qps: float | None = None,
     seed: int = 0,
-    arrivals: Arrivals = "poisson",
+    arrivals: Arrivals | None = None,
     switch: Switching | None = None,
 ) -> Trace:
     """The named workload on a time axis. Same arguments, same trace; WorkloadError says what cannot be.
 
-    ``poisson`` needs ``qps``. ``trace`` keeps the recorded arrivals, stretched to ``qps`` where it is given.
-    ``switching`` follows ``switch``, scaled to a mean of ``qps`` where that is given; with ``requests`` None
-    it runs for ``switch.total`` seconds. Recorded traces take all their requests for None.
+    ``arrivals`` None: a recorded trace's own, else Poisson. ``poisson`` needs ``qps``. ``trace`` keeps the
+    recorded arrivals, stretched to ``qps`` where it is given. ``switching`` follows ``switch``, scaled to a
+    mean of ``qps`` where that is given; with ``requests`` None it runs for ``switch.total`` seconds. Recorded
+    traces take all their requests for None.
     """
     entry = _CATALOGUE.get(name.replace("-", "_"))
     if entry is None:
         raise WorkloadError(f"workload {name!r}: is none of {', '.join(_CATALOGUE)}")
-    if requests is not None and requests < 1:
-        raise WorkloadError(f"requests {requests}: must be 1 or more")
-    if arrivals not in ARRIVALS:
-        raise WorkloadError(f"arrivals {arrivals!r}: is none of {', '.join(ARRIVALS)}")
+    if requests is not None:
+        check_requests(requests)
     streams = Streams.of(seed)
-    if arrivals == "switching":
-        plan = switch or Switching()
-        times = switching(requests, plan if qps is None else plan.scaled(qps), streams.arrivals)
-        requests = int(times.size)
-    if isinstance(entry, _Recorded):
+    arrivals = arrivals or ("poisson" if isinstance(entry, _Drawn) else "trace")
+    if arrivals == "trace":
+        if isinstance(entry, _Drawn):
+            raise WorkloadError(f"arrivals 'trace': workload {name!r} has none of its own; use poisson")
         trace = _window(entry.data, requests, streams)
-    elif arrivals == "trace":
-        raise WorkloadError(f"arrivals 'trace': workload {name!r} has none of its own; use poisson")
-    elif requests is None:
-        raise WorkloadError(f"requests: workload {name!r} is drawn without end; say how many")
-    else:
-        trace = entry.make(requests, streams)
-    if arrivals == "poisson":
-        if qps is None:
-            raise WorkloadError("qps: Poisson arrivals need a rate")
-        times = poisson(len(trace), qps, streams.arrivals)
-    elif arrivals == "trace":
-        times = own(trace.arrival, qps)
+        return replace(trace, arrival=own(trace.arrival, qps), name=entry.data)
+    if isinstance(entry, _Recorded) and arrivals == "poisson" and requests is None:
+        requests = len(stored(entry.data))
+    times = generated(arrivals, requests, qps, switch, streams.arrivals)
+    count = int(times.size)
+    trace = entry.make(count, streams) if isinstance(entry, _Drawn) else _window(entry.data, count, streams)
     return replace(trace, arrival=times, name=name.replace("-", "_"))
 
 
@@ -158,21 +155,4 @@ def _window(name: str, requests: int | None, streams: Streams) -> Trace:
     if source.prefix_ids is None or source.prefix_offsets is None:
         return trace
     ends = source.prefix_offsets[start : start + count + 1]
-    return _with_prefixes(trace, source.prefix_ids[ends[0] : ends[-1]], np.diff(ends), source.prefix_block)
-
-
-def _with_prefixes(trace: Trace, ids: Ints, blocks: Ints, block: int) -> Trace:
-    """Add prefix ids; a last block that the prompt does not fill is left out: nothing can reuse it.
-
-    Ids are counted anew from 0 so that they stay small.
-    """
-    full = np.minimum(blocks, trace.prompt_tokens // block)
-    within = np.arange(ids.size) - np.repeat(np.cumsum(blocks) - blocks, blocks)
-    kept = ids[within < np.repeat(full, blocks)]
-    _, renumbered = np.unique(kept, return_inverse=True)
-    return replace(
-        trace,
-        prefix_ids=renumbered.astype(np.int64).reshape(-1),
-        prefix_offsets=offsets_of(full),
-        prefix_block=block,
-    )
+    return with_prefixes(trace, source.prefix_ids[ends[0] : ends[-1]], np.diff(ends), source.prefix_block)

@@ -152,3 +152,20 @@ def offsets_of(sizes: Ints) -> Ints:
 def class_by_length(prompt_tokens: Ints) -> Ints:
     """The rule for traces that name no classes: long prompts are summarization."""
     return (prompt_tokens >= LONG_PROMPT).astype(np.int64)
+
+
+def with_prefixes(trace: Trace, ids: Ints, blocks: Ints, block: int) -> Trace:
+    """Add prefix ids; a last block that the prompt does not fill is left out: nothing can reuse it.
+
+    Ids are counted anew from 0 so that they stay small.
+    """
+    full = np.minimum(blocks, trace.prompt_tokens // block)
+    within = np.arange(ids.size) - np.repeat(np.cumsum(blocks) - blocks, blocks)
+    kept = ids[within < np.repeat(full, blocks)]
+    _, renumbered = np.unique(kept, return_inverse=True)
+    return replace(
+        trace,
+        prefix_ids=renumbered.astype(np.int64).reshape(-1),
+        prefix_offsets=offsets_of(full),
+        prefix_block=block,
+    )

@@ -45,7 +45,9 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another(name: str) 
 
 @pytest.mark.parametrize("name", workloads.names())
 def test_another_rate_moves_the_requests_along_the_time_axis_and_changes_nothing_else(name: str) -> None:
-    slow, fast = (workloads.get(name, requests=500, qps=qps, seed=7) for qps in (1.0, 2.5))
+    slow, fast = (
+        workloads.get(name, requests=500, qps=qps, seed=7, arrivals="poisson") for qps in (1.0, 2.5)
+    )
     np.testing.assert_allclose(slow.arrival, fast.arrival * 2.5, rtol=1e-12)
     for field in ("prompt_tokens", "output_tokens", "slo_class", "prefix_ids"):
         np.testing.assert_array_equal(getattr(slow, field), getattr(fast, field))

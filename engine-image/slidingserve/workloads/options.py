@@ -1,0 +1,178 @@
+"""The command-line options of every command that takes a workload, and what they mean.
+
+``simulate``, ``goodput``, ``compare`` and ``bench`` annotate their parameters with the types below and call
+`opened` and `slos`. What cannot be read raises WorkloadError with the option, its value and a remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from slidingserve.workloads.arrivals import ARRIVALS, Arrivals, Switching
+from slidingserve.workloads.catalogue import get, is_drawn, names
+from slidingserve.workloads.fields import FIELDS, is_class
+from slidingserve.workloads.files import load
+from slidingserve.workloads.rows import Reading, Report, ZeroOutput
+from slidingserve.workloads.slo import PAPER, Slo
+from slidingserve.workloads.trace import Trace, WorkloadError
+
+DEFAULT_REQUESTS = 2000
+
+Workload = Annotated[
+    str,
+    typer.Option(
+        "--workload",
+        metavar="NAME|FILE",
+        help=f"{', '.join(names())}; or a .csv, .jsonl or ShareGPT .json file of yours.",
+    ),
+]
+Requests = Annotated[
+    int | None,
+    typer.Option(
+        "--requests", help=f"How many requests; default: {DEFAULT_REQUESTS}, of a recorded trace or file all."
+    ),
+]
+Qps = Annotated[
+    float | None,
+    typer.Option("--qps", help="Mean requests a second; a trace's own times are stretched to it."),
+]
+ArrivalsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--arrivals",
+        metavar="poisson|trace|switching[:LOW/HIGH/PERIOD/TOTAL]",
+        help="Default: a trace's own where it has times, else poisson. "
+        "Switching: two rates (1/s) in turn, for PERIOD s each, TOTAL s in all.",
+    ),
+]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of arrivals, lengths and classes.")]
+SloOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slo",
+        metavar="CLASS=TTFT/TBT",
+        help="Promise of a class: TTFT in ms or as a multiple of the solo time (5x), TBT in ms; repeatable.",
+    ),
+]
+Column = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column", metavar="FIELD=NAME", help=f"Column of a file for one of {', '.join(FIELDS)}; repeatable."
+    ),
+]
+TimeUnit = Annotated[
+    str | None,
+    typer.Option("--time-unit", help="Unit of a file's times that are numbers: s, ms, us, ns."),
+]
+ZeroOutputOption = Annotated[
+    str,
+    typer.Option("--zero-output", help="Rows of a file with 0 output tokens: one (take as 1), drop, refuse."),
+]
+MissingOutput = Annotated[
+    int | None, typer.Option("--missing-output", help="Output tokens of a file's rows that do not say.")
+]
+TokensPerWord = Annotated[
+    float, typer.Option("--tokens-per-word", help="Tokens of a word, for texts without a count.")
+]
+
+
+def opened(
+    workload: str,
+    *,
+    requests: int | None = None,
+    qps: float | None = None,
+    arrivals: str | None = None,
+    seed: int = 0,
+    reading: Reading | None = None,
+) -> tuple[Trace, Report | None]:
+    """The trace of ``--workload NAME|FILE``, and the report of a file."""
+    kind, switch = arrivals_of(arrivals)
+    if is_named(workload):
+        if requests is None and is_drawn(workload) and kind != "switching":
+            requests = DEFAULT_REQUESTS
+        trace = get(workload, requests=requests, qps=qps, seed=seed, arrivals=kind, switch=switch)
+        return trace, None
+    path = Path(workload)
+    if not path.suffix and len(path.parts) == 1 and not path.exists():
+        raise WorkloadError(f"--workload {workload!r}: is neither a file nor one of {', '.join(names())}")
+    return load(path, reading=reading, requests=requests, qps=qps, seed=seed, arrivals=kind, switch=switch)
+
+
+def is_named(workload: str) -> bool:
+    """Whether it is a name of the catalogue (dashes or underscores)."""
+    return workload.replace("-", "_") in names()
+
+
+def reading_of(
+    columns: Sequence[str] | None = None,
+    time_unit: str | None = None,
+    zero_output: str = "one",
+    missing_output: int | None = None,
+    tokens_per_word: float = 1.3,
+) -> Reading:
+    """The options about files as one value."""
+    pairs = {}
+    for text in columns or []:
+        field, equals, name = text.partition("=")
+        if not equals or not name or field not in FIELDS:
+            raise WorkloadError(f"--column {text!r}: write FIELD=NAME, with FIELD one of {', '.join(FIELDS)}")
+        pairs[field] = name
+    for known in get_args(ZeroOutput):
+        if zero_output == known:
+            return Reading(pairs, time_unit, known, missing_output, tokens_per_word=tokens_per_word)
+    raise WorkloadError(f"--zero-output {zero_output!r}: is none of {', '.join(get_args(ZeroOutput))}")
+
+
+def arrivals_of(text: str | None) -> tuple[Arrivals | None, Switching | None]:
+    """``poisson``, ``trace``, ``switching`` or ``switching:LOW/HIGH[/PERIOD[/TOTAL]]``."""
+    kind, colon, plan = (text or "").partition(":")
+    for known in get_args(Arrivals):
+        if kind == known and not colon:
+            return known, None
+        if kind == known == "switching":
+            try:
+                return known, Switching(*(float(part) for part in plan.split("/")))
+            except (TypeError, ValueError) as error:
+                reason = f" ({error})" if isinstance(error, WorkloadError) else ""
+                raise WorkloadError(
+                    f"--arrivals {text!r}: write switching:LOW/HIGH/PERIOD/TOTAL, as in "
+                    f"switching:1/2.5/120/1200{reason}"
+                ) from error
+    if text is None:
+        return None, None
+    raise WorkloadError(f"--arrivals {text!r}: is none of {', '.join(ARRIVALS)}")
+
+
+def slos(texts: Sequence[str] | None, base: Mapping[str, Slo] = PAPER) -> dict[str, Slo]:
+    """Promises by class: those of ``base``, replaced or joined by those given."""
+    return {**base, **dict(slo_of(text) for text in texts or [])}
+
+
+def slo_of(text: str) -> tuple[str, Slo]:
+    """Read ``CLASS=TTFT/TBT``: TTFT ``5x`` (times the solo time) or ms, TBT in ms."""
+    name, _, limits = text.partition("=")
+    ttft, _, tbt = limits.partition("/")
+    try:
+        tbt_seconds = _milliseconds(tbt)
+        if ttft.strip().lower().endswith("x"):
+            return _class(name), Slo(ttft_slowdown=float(ttft.strip()[:-1]), tbt_seconds=tbt_seconds)
+        return _class(name), Slo(ttft_seconds=_milliseconds(ttft), tbt_seconds=tbt_seconds)
+    except ValueError as error:
+        reason = f" ({error})" if isinstance(error, WorkloadError) else ""
+        raise WorkloadError(
+            f"--slo {text!r}: write CLASS=TTFT/TBT, as in dialogue=5x/40 or dialogue=500/40 (ms){reason}"
+        ) from error
+
+
+def _milliseconds(text: str) -> float:
+    return float(text.strip().lower().removesuffix("ms")) / 1000
+
+
+def _class(name: str) -> str:
+    if not is_class(name):
+        raise ValueError(name)
+    return name
