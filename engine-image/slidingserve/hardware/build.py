@@ -2,7 +2,8 @@
 
     python -m slidingserve.hardware.build RAW [--out DIR]
 
-RAW is a folder with the repositories' files under their own paths. Same raw files, same bytes.
+RAW has a folder each for llmservingsim, aiconfigurator and vidur, with the repositories' files under
+their own paths. Needs pyarrow beside the package. Same raw files, same bytes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from slidingserve.core.columns import Floats
+from slidingserve.hardware.build_servers import server_fits, servers
 from slidingserve.hardware.tables import DATA
 
 OPERATORS = (
@@ -61,6 +63,7 @@ def kernels(raw: Path) -> dict[str, np.ndarray]:
             rows(folder / "per_sequence.csv"), "sequences", ("lm_head", "sampler")
         )
         arrays[f"{key}/attention"] = _mixed_grid(rows(folder / "attention.csv"))
+        arrays[f"{key}/skew"] = _skew(rows(folder / "skew.csv"))
     for name, axis in (
         ("chunk", CHUNK),
         ("context", CONTEXT),
@@ -101,6 +104,30 @@ def _mixed_grid(table: list[dict[str, str]]) -> np.ndarray:
     return grid
 
 
+def _skew(table: list[dict[str, str]]) -> np.ndarray:
+    """Of the way from the time at the mean context to the time at the longest: the share that batches of
+    uneven decodes take, by count of decodes (`DECODE`), alone and beside a prefill. Least squares on relative
+    times over rows whose longest context is at most four times the mean. Alone, one share for all counts, the
+    median: at powers of two it is chance whether even decodes fill whole waves of thread blocks."""
+    alpha = np.zeros((2, len(DECODE)))
+    for k, regime in enumerate(("pure", "mixed")):
+        for i, count in enumerate(DECODE):
+            found = [
+                (
+                    float(r["t_max_us"]) / float(r["t_mean_us"]) - 1,
+                    float(r["t_skew_us"]) / float(r["t_mean_us"]) - 1,
+                )
+                for r in table
+                if r["regime"] == regime
+                and int(r["n"]) == count
+                and float(r["kv_big"]) <= 4 * float(r["kv_mean"])
+            ]
+            way, gone = np.array(found).reshape(-1, 2).T
+            alpha[k, i] = (way @ gone) / (way @ way) if found else alpha[k, i - 1]
+    alpha[0] = np.median(alpha[0, 2:])
+    return np.round(np.clip(alpha, 0, 1), 4)
+
+
 def prefill_fits(raw: Path) -> dict[str, dict[str, float]]:
     """Launch, walk, pair and query of surface.Kernel in seconds: A6000's prefill rows, kv-0 columns.
 
@@ -119,7 +146,7 @@ def prefill_fits(raw: Path) -> dict[str, dict[str, float]]:
         terms = np.stack([count**2 / 2, count], axis=1)[sure] / own[sure, None]
         (pair, query), *_ = np.linalg.lstsq(terms, np.sqrt(rest[sure]) / own[sure], rcond=None)
         fits[f"{key}/prefill"] = {"launch": launch, "walk": walk, "pair": pair, "query": query}
-    return {key: {name: float(f"{value:.4g}") for name, value in fit.items()} for key, fit in fits.items()}
+    return fits
 
 
 def _a6000_prefills(raw: Path, degree: str) -> tuple[Floats, Floats, Floats]:
@@ -130,15 +157,45 @@ def _a6000_prefills(raw: Path, degree: str) -> tuple[Floats, Floats, Floats]:
     return total, chunk, np.array([float(row["time_stats.attn_prefill.median"]) for row in prefills]) * 1e-3
 
 
+def recorded(raw: Path) -> dict[str, np.ndarray]:
+    """Requests as vLLM served them: seconds from the first arrival, counts of tokens; no token ids.
+
+    Arrivals are wall clock, the rest monotonic: the least time from arrival to queue counts as none.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    for gpu in ("RTX4090", "RTXPRO6000"):
+        path = raw / f"bench/examples/{gpu}/Llama-3.1-8B/vllm/requests.jsonl"
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+        start = found[0]["arrival_time"]
+        offset = min(row["queued_ts"] - row["arrival_time"] for row in found)
+        arrays[f"{gpu}/arrival"] = np.array([row["arrival_time"] - start for row in found])
+        for name, column in (("first", "first_token_ts"), ("last", "last_token_ts")):
+            arrays[f"{gpu}/{name}"] = np.array([row[column] - offset - start for row in found])
+        for name, column in (("prompt", "input_toks"), ("output", "output_toks")):
+            arrays[f"{gpu}/{name}"] = np.array([row[column] for row in found], np.int32)
+    return arrays
+
+
 def main() -> None:
     """Write every file of hardware/data that is made from raw tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("raw", type=Path, help="folder with LLMServingSim's files, paths kept")
-    parser.add_argument("--out", type=Path, default=DATA)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("raw", type=Path, help="folder of the repositories' data files")
+    parser.add_argument("--out", type=Path, default=DATA, help="folder to write to")
     options = parser.parse_args()
-    for name, make in (("layers", layers), ("kernels", kernels)):
-        np.savez_compressed(options.out / f"{name}.npz", allow_pickle=False, **make(options.raw))
-    (options.out / "fits.json").write_text(json.dumps(prefill_fits(options.raw), indent=2) + "\n")
+    own = options.raw / "llmservingsim"
+    found = servers(options.raw)
+    for name, arrays in (
+        ("layers", layers(own)),
+        ("kernels", kernels(own)),
+        ("servers", found),
+        ("recorded", recorded(own)),
+    ):
+        np.savez_compressed(options.out / f"{name}.npz", allow_pickle=False, **arrays)
+    fits = prefill_fits(own) | server_fits(found)
+    rounded = {key: {name: float(f"{value:.4g}") for name, value in fit.items()} for key, fit in fits.items()}
+    (options.out / "fits.json").write_text(json.dumps(rounded, indent=2) + "\n")
 
 
 if __name__ == "__main__":

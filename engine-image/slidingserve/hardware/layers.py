@@ -39,8 +39,12 @@ def end_slope(table: Floats, span: int) -> float:
     return float(table[-1] - table[-1 - span]) / span
 
 
-def every_count(gpu: str, shape: Shape, tensor_parallel: int) -> Dense:
-    """From operators measured on Llama-3.1-8B at every count; another model by the ratio of its sizes."""
+def every_count(gpu: str, shape: Shape, tensor_parallel: int, *, fuse: bool = False) -> Dense:
+    """From operators measured on Llama-3.1-8B at every count; another model by the ratio of its sizes.
+
+    `fuse` takes norms, rotary embedding and activation from vLLM's fused kernels on the RTX PRO 6000 instead:
+    the profiler ran them unfused, which a fast GPU feels. The H100 has twice that GPU's memory bandwidth.
+    """
     raw = load("layers")
     names = [str(name) for name in raw["operators"]]
     table = unspiked(raw[f"{gpu}-tp{tensor_parallel}"].astype(np.float64) * 1e-9)
@@ -49,6 +53,9 @@ def every_count(gpu: str, shape: Shape, tensor_parallel: int) -> Dense:
     for name, row in zip(names, table, strict=True):
         if name in ratio and name != "lm_head":
             layer += row * ratio[name]
+    if fuse:
+        for name, kernel in FUSED.items():
+            layer += _kernel("RTXPRO6000-tp1", kernel) - table[names.index(name)]
     once = (
         table[names.index("embedding")] * ratio["norm"]
         + table[names.index("final_layernorm")] * ratio["norm"]
@@ -56,6 +63,40 @@ def every_count(gpu: str, shape: Shape, tensor_parallel: int) -> Dense:
     tokens = np.concatenate([[0.0], shape.layers * layer + once])
     head = table[names.index("lm_head")][:MOST_REQUESTS] * ratio["lm_head"]
     requests = np.concatenate([[0.0], head + sampler(head.size, shape)])
+    return Dense(tokens, end_slope(tokens, 512), requests, end_slope(requests, 256))
+
+
+FUSED = {
+    "input_layernorm": "layernorm",
+    "post_layernorm": "layernorm",
+    "rope": "rotary_emb",
+    "act_fn": "act_fn",
+}
+"""Operators of the first profiler and vLLM's kernels for them."""
+
+
+def _kernel(prefix: str, name: str) -> Floats:
+    """Seconds of one of vLLM's kernels for 1..2048 tokens; a count between pays what the next one pays.
+
+    Kernels work in tiles and vLLM pads to its captured sizes: on tables with every count the next one errs
+    half as much as a straight line does.
+    """
+    raw = load("kernels")
+    row = raw[f"{prefix}/tokens"][[str(kernel) for kernel in raw["kernels"]].index(name)]
+    return np.asarray(row[np.searchsorted(raw["tokens"], np.arange(1, LAST + 1))] * 1e-6)
+
+
+def vidur() -> Dense:
+    """A100: Vidur's fused operators at 450 counts, the head by aiconfigurator's product of 65,536 rows."""
+    raw = load("servers")
+    once = np.array([str(name) == "emb" for name in raw["A100/operators"]])
+    times = raw["A100/layers"].astype(np.float64)
+    step = np.where(once, 1.0, LLAMA.layers) @ times
+    tokens = np.zeros(LAST + 1)
+    tokens[1:] = step[np.searchsorted(raw["A100/tokens"], np.arange(1, LAST + 1))]
+    counts = np.arange(1, MOST_REQUESTS + 1)
+    head = np.interp(counts, raw["A100/head_at"], raw["A100/head"]) * LLAMA.vocab / 65536
+    requests = np.concatenate([[0.0], head + sampler(MOST_REQUESTS, LLAMA)])
     return Dense(tokens, end_slope(tokens, 512), requests, end_slope(requests, 256))
 
 
@@ -95,23 +136,15 @@ def sampler(most: int, shape: Shape) -> Floats:
 
 
 def fused(gpu: str, tensor_parallel: int) -> Dense:
-    """From vLLM's own kernels at 165 counts; a count in between pays what the next measured one pays.
-
-    Kernels work in tiles and vLLM pads to its captured sizes: on tables with every count the next one errs
-    half as much as a straight line does.
-    """
+    """From vLLM's own kernels at 165 counts."""
     raw = load("kernels")
     prefix = f"{gpu}-tp{tensor_parallel}"
-    at = raw["tokens"]
-    layer_of = {
-        str(name): row for name, row in zip(raw["kernels"], raw[f"{prefix}/tokens"] * 1e-6, strict=True)
-    }
-    once = layer_of.pop("embedding") + layer_of.pop("final_layernorm")
-    step = once + LLAMA.layers * (
-        sum(layer_of.values()) + layer_of["layernorm"]
-    )  # there are two norms a layer
-    tokens = np.zeros(LAST + 1)
-    tokens[1:] = step[np.searchsorted(at, np.arange(1, LAST + 1))]
+    step = np.zeros(LAST)
+    for name in raw["kernels"]:
+        once = name in ("embedding", "final_layernorm")
+        each = 2 if name == "layernorm" else 1
+        step += (1 if once else each * LLAMA.layers) * _kernel(prefix, str(name))
+    tokens = np.concatenate([[0.0], step])
     sequences = raw["sequences"]
     both = raw[f"{prefix}/sequences"].sum(axis=0) * 1e-6
     requests = np.concatenate([[0.0], np.interp(np.arange(1, sequences[-1] + 1), sequences, both)])

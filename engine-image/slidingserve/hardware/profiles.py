@@ -9,9 +9,9 @@ from functools import cache
 import numpy as np
 
 from slidingserve.hardware.base import PCIE, Hardware, allreduce
-from slidingserve.hardware.layers import Dense, every_count, fused
+from slidingserve.hardware.layers import Dense, every_count, fused, vidur
 from slidingserve.hardware.shapes import GIB, LLAMA, QWEN, Shape, kv_tokens
-from slidingserve.hardware.surface import Kernel, Surface, formula, measured
+from slidingserve.hardware.surface import Kernel, Surface, formula, measured, parts
 from slidingserve.hardware.tables import fits
 from slidingserve.hardware.timing import Timing
 
@@ -53,9 +53,23 @@ def served(gpu: str, gpus: int, kv: int, limits: tuple[int, int]) -> Hardware:
         f"{gpu.lower()}-tp{gpus}-{LLAMA.title.lower()}",
         f"{LLAMA.title} on {gpus} x {_TITLES[gpu]}" if gpus > 1 else f"{LLAMA.title} on {_TITLES[gpu]}",
         LLAMA,
-        _timing(fused(gpu, gpus), measured(gpu, gpus), LLAMA.layers, link, HOST),
+        _timing(fused(gpu, gpus), measured(gpu, gpus), LLAMA.layers, link, 0.0),
         gpus=gpus,
         kv=kv,
+        limits=limits,
+        sources="",
+    )
+
+
+def server(gpu: str, dense: Dense, walk: float, mixed: float, limits: tuple[int, int]) -> Hardware:
+    """A100 and H100 of 80 GB: attention of vLLM's kernels in parts, dense layers from elsewhere."""
+    return _hardware(
+        f"{gpu.lower()}-tp1-{LLAMA.title.lower()}",
+        f"{LLAMA.title} on {_TITLES[gpu]}",
+        LLAMA,
+        _timing(dense, parts(gpu, walk, mixed), LLAMA.layers, (0.0, 0.0), 0.0),
+        gpus=1,
+        kv=kv_tokens(LLAMA, 1, 79.2 * GIB),
         limits=limits,
         sources="",
     )
@@ -81,6 +95,10 @@ PROFILES: dict[str, Callable[[], Hardware]] = {
     ),
     "rtxpro6000-tp2-llama3.1-8b": lambda: served(
         "RTXPRO6000", 2, kv_tokens(LLAMA, 2, 95.6 * GIB), (8192, 1024)
+    ),
+    "a100-tp1-llama3.1-8b": lambda: server("A100", vidur(), 47e-9, 1.9, (2048, 256)),
+    "h100-tp1-llama3.1-8b": lambda: server(
+        "H100", every_count("H100", LLAMA, 1, fuse=True), fits()["H100"]["walk"], 1.0, (8192, 1024)
     ),
 }
 
@@ -111,6 +129,7 @@ def _timing(dense: Dense, surface: Surface, layers: int, link: tuple[float, floa
         decodes=surface.decodes,
         decode_contexts=surface.decode_contexts,
         attention=np.ascontiguousarray(surface.seconds * layers),
+        skew=np.ascontiguousarray(surface.skew, dtype=np.float64),
         communication=link[0],
         communication_slope=link[1],
         host=host,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from slidingserve.core.columns import Floats
-from slidingserve.hardware.tables import load
+from slidingserve.hardware.tables import fits, load
 
 CHUNKS = np.array([0, *(2.0**k for k in range(4, 12))])
 CONTEXTS = np.array([0, *(2.0**k for k in range(4, 18))])
@@ -27,6 +27,8 @@ class Surface(NamedTuple):
     decodes: Floats
     decode_contexts: Floats
     seconds: Floats
+    skew: Floats
+    """Shape 2 x decodes: `Timing.skew`."""
 
 
 class Kernel(NamedTuple):
@@ -61,7 +63,38 @@ def formula(kernel: Kernel) -> Surface:
     seconds = np.hypot(kernel.launch + kernel.walk * longest, work)
     alone = np.hypot(kernel.decode_launch, decode_work)
     seconds = np.where(prefilling, seconds, np.where(decoding, alone, 0.0))
-    return Surface(CHUNKS, CONTEXTS, DECODES, DECODE_CONTEXTS, seconds)
+    return Surface(CHUNKS, CONTEXTS, DECODES, DECODE_CONTEXTS, seconds, skew(2))
+
+
+def skew(tensor_parallel: int) -> Floats:
+    """What uneven decodes pay, from the RTX 4090: with heads split over GPUs a count is worth that much less,
+    as the RTX PRO 6000's own two tables show."""
+    counts = load("kernels")["axis/decodes"]
+    own = load("kernels")["RTX4090-tp1/skew"]
+    return np.stack([np.interp(DECODES / tensor_parallel, counts, row) for row in own])
+
+
+def parts(gpu: str, walk: float, mixed: float) -> Surface:
+    """A100 and H100: prefills without context and decodes alone are measured, their mixture is not.
+
+    A prefill's context adds its pairs, or `walk` seconds a token where that is longer; a decode beside a
+    prefill costs `mixed` times its time above an empty kernel's. Beyond the table decodes pay per token.
+    """
+    raw, fit = load("servers"), fits()[gpu]
+    first = np.interp(CHUNKS, raw["prefill/tokens"], raw[f"{gpu}/prefill"].astype(np.float64))
+    alone = np.zeros((DECODES.size, DECODE_CONTEXTS.size))
+    alone[1:] = raw[f"{gpu}/decode"]
+    for k in range(1, DECODE_CONTEXTS.size):
+        beyond = alone[:, k - 1] + fit["decode_token"] * DECODES * (
+            DECODE_CONTEXTS[k] - DECODE_CONTEXTS[k - 1]
+        )
+        alone[:, k] = np.where(np.isnan(alone[:, k]), beyond, alone[:, k])
+    chunk, cached, count, context = np.meshgrid(CHUNKS, CONTEXTS, DECODES, DECODE_CONTEXTS, indexing="ij")
+    work = first[:, None, None, None] + fit["pair"] * chunk * cached
+    work = work + mixed * np.maximum(0.0, alone - alone[1, 0])
+    seconds = np.hypot(walk * np.maximum(cached, context * (count > 0)), work)
+    seconds[0] = alone
+    return Surface(CHUNKS, CONTEXTS, DECODES, DECODE_CONTEXTS, seconds, skew(1))
 
 
 def measured(gpu: str, tensor_parallel: int) -> Surface:
@@ -72,4 +105,4 @@ def measured(gpu: str, tensor_parallel: int) -> Surface:
     axes = [
         raw[f"axis/{name}"].astype(np.float64) for name in ("chunk", "context", "decodes", "decode_context")
     ]
-    return Surface(axes[0], axes[1], axes[2], axes[3], seconds)
+    return Surface(axes[0], axes[1], axes[2], axes[3], seconds, raw[f"{gpu}-tp{tensor_parallel}/skew"])

@@ -35,6 +35,9 @@ class Timing(NamedTuple):
     """Axis: cached tokens of each decode."""
     attention: Floats
     """Shape chunks x contexts x decodes x decode_contexts: seconds of attention, all layers."""
+    skew: Floats
+    """Shape 2 x decodes: of the way from decodes at their mean context to all at the longest, how much uneven
+    ones pay; row 0 in a batch of decodes alone, row 1 beside a prefill."""
     communication: float
     """Seconds of all all-reduces of a step without their bytes."""
     communication_slope: float
@@ -64,12 +67,14 @@ def batch_seconds(timing: Timing, prefill_tokens: Ints, prefill_cached: Ints, de
     if requests == 0:
         return 0.0
     context = 0.0
+    longest = 0.0
     for i in range(len(decode_cached)):
         context += decode_cached[i]
+        longest = max(longest, float(decode_cached[i]))
     return (
         _by_count(timing.dense, timing.dense_slope, int(tokens))
         + _by_count(timing.head, timing.head_slope, requests)
-        + attention_seconds(timing, chunk, pairs, float(len(decode_cached)), context)
+        + attention_seconds(timing, chunk, pairs, float(len(decode_cached)), context, longest)
         + timing.communication
         + timing.communication_slope * tokens
         + timing.host
@@ -77,39 +82,49 @@ def batch_seconds(timing: Timing, prefill_tokens: Ints, prefill_cached: Ints, de
 
 
 @compiled
-def attention_seconds(timing: Timing, chunk: float, pairs: float, decodes: float, context: float) -> float:
+def attention_seconds(
+    timing: Timing, chunk: float, pairs: float, decodes: float, context: float, longest: float
+) -> float:
     """Attention of a batch whose prefills compute `chunk` tokens in `pairs` query-key pairs in all, and whose
-    decodes attend to `context` tokens in all.
+    decodes attend to `context` tokens in all, one of them to `longest`.
 
     Several prefills count as the one prefill of as many tokens and pairs, which the tables know. Prompts that
     start together have fewer pairs than one prompt of their length: then as one shorter prompt of equal work.
-    A prefill longer than the tables likewise as one with more context. Decodes count at their mean context.
+    A prefill longer than the tables likewise as one with more context. Decodes count at their mean context,
+    and where they are uneven at some of the way to the longest.
     """
-    if chunk > 0.0:
-        longest = timing.chunks[-1]
-        if chunk > longest:
-            chunk = longest
-        if 2.0 * pairs < chunk * chunk:
-            chunk = sqrt(2.0 * pairs)
-        cached = max(0.0, pairs / chunk - 0.5 * chunk)
-        chunk = max(chunk, timing.chunks[1])
-        low, share = _cell(timing.contexts, cached)
-        row, part = _chunk_cell(timing.chunks, chunk, cached)
-        if decodes == 0.0:
-            return (1.0 - part) * _between(timing.attention[row, :, 0, 0], low, share) + part * _between(
-                timing.attention[row + 1, :, 0, 0], low, share
-            )
-        return (1.0 - part) * _mixed(timing, row, low, share, decodes, context) + part * _mixed(
-            timing, row + 1, low, share, decodes, context
-        )
     if decodes == 0.0:
-        return 0.0
-    return _decodes(timing, 0, 0, decodes, context)
+        return _prefill(timing, chunk, pairs, 0.0, 0.0)
+    mean = context / decodes
+    even = _prefill(timing, chunk, pairs, decodes, mean)
+    if longest <= mean:
+        return even
+    some, more = _cell(timing.decodes, decodes)
+    paid = min(1.0, max(0.0, _between(timing.skew[1 if chunk > 0.0 else 0], some, more)))
+    return even + paid * (_prefill(timing, chunk, pairs, decodes, longest) - even)
+
+
+@compiled
+def _prefill(timing: Timing, chunk: float, pairs: float, decodes: float, context: float) -> float:
+    """The surface at any prefill, or none, and `decodes` decodes with `context` cached tokens each."""
+    if chunk == 0.0:
+        return _decodes(timing, 0, 0, decodes, context) if decodes > 0.0 else 0.0
+    chunk = min(chunk, timing.chunks[-1])
+    if 2.0 * pairs < chunk * chunk:
+        chunk = sqrt(2.0 * pairs)
+    cached = max(0.0, pairs / chunk - 0.5 * chunk)
+    chunk = max(chunk, timing.chunks[1])
+    low, share = _cell(timing.contexts, cached)
+    row, part = _chunk_cell(timing.chunks, chunk, cached)
+    below = _mixed(timing, row, low, share, decodes, context)
+    return below + part * (_mixed(timing, row + 1, low, share, decodes, context) - below)
 
 
 @compiled
 def _mixed(timing: Timing, row: int, low: int, share: float, decodes: float, context: float) -> float:
     """The surface at one chunk of the axis, between two contexts of the prefill."""
+    if decodes == 0.0:
+        return _between(timing.attention[row, :, 0, 0], low, share)
     below = _decodes(timing, row, low, decodes, context)
     return below + share * (_decodes(timing, row, low + 1, decodes, context) - below)
 
@@ -118,7 +133,7 @@ def _mixed(timing: Timing, row: int, low: int, share: float, decodes: float, con
 def _decodes(timing: Timing, row: int, low: int, decodes: float, context: float) -> float:
     """The surface at one prefill of the axes, between counts and contexts of the decodes."""
     some, more = _cell(timing.decodes, decodes)
-    near, further = _cell(timing.decode_contexts, context / decodes)
+    near, further = _cell(timing.decode_contexts, context)
     below = _between(timing.attention[row, low, some], near, further)
     return below + more * (_between(timing.attention[row, low, some + 1], near, further) - below)
 
