@@ -83,10 +83,13 @@ demo: venv ## The whole path on this machine: cluster, chart, resource, requests
 demo-down: venv ## Take the demo's cluster away; leaves nothing behind
 	$(PY) -m tests.demo down
 
+bench-paper: venv ## The paper's figures and tables, simulated (QUICK=1: minutes; ONLY=figure4; resumable)
+	$(PY) -m benchmarks.paper
+
 bench-planner: venv ## What a round of the planner costs
 	$(PY) -m benchmarks.planner
 
 clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-planner clean
+.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-planner clean

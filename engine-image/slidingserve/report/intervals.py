@@ -93,18 +93,23 @@ def bootstrap(table: Sequence[Sequence[float]], resamples: int = _RESAMPLES) -> 
 
 
 def estimate(measured: Iterable[Measured]) -> Estimate:
-    """Summarise repetitions of one experiment; one or more values, at most one a pair of seed and fit."""
+    """Summarise repetitions of one experiment; one or more values, at most one a pair of seed and fit.
+
+    Where every seed comes with a fit of its own, the fits are part of what varies from seed to seed.
+    """
     by_fit: dict[int | None, list[float]] = {}
+    seeds = set()
     for item in measured:
         by_fit.setdefault(item.fit, []).append(item.value)
+        seeds.add(item.seed)
     if not by_fit:
         raise ValueError("nothing was measured")
     table = list(by_fit.values())
-    if len(table) > 1:
+    values = [value for of_fit in table for value in of_fit]
+    if len(table) > 1 and len(seeds) < len(values):
         points = tuple(float(np.mean(values)) for values in table)
         low, high = bootstrap(table)
         return Estimate(float(np.median(points)), low, high, points, BOOTSTRAP)
-    (values,) = table
     if len(values) == 1:
         return Estimate(values[0], None, None, (values[0],), SINGLE)
     low, high = t_interval(values)

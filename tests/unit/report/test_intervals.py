@@ -79,3 +79,13 @@ def test_an_estimate_lies_inside_its_interval(values: list[float]) -> None:
 def test_nothing_measured_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing"):
         estimate([])
+
+
+def test_seeds_that_each_have_a_fit_of_their_own_are_summarised_as_seeds() -> None:
+    found = estimate([Value(value, seed, seed) for seed, value in enumerate((1.0, 2.0, 3.0), 1)])
+    assert (found.value, found.method) == (2.0, T_INTERVAL)
+
+
+def test_several_fits_on_one_seed_are_summarised_by_their_median() -> None:
+    found = estimate([Value(value, 1, fit) for fit, value in enumerate((1.0, 2.0, 9.0), 1)])
+    assert (found.value, found.method) == (2.0, BOOTSTRAP)

@@ -1,0 +1,79 @@
+"""Measurements into files: rows as JSON and CSV, our numbers beside the paper's as markdown, the report."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from slidingserve import hardware
+from slidingserve.report import captions, tables, text
+from slidingserve.report.command import draw
+from slidingserve.report.rows import Results
+
+from benchmarks.paper.experiments import SLO_BASE_MS
+from benchmarks.paper.jobs import Job
+from benchmarks.paper.plan import CHOICE_SEED, Scale
+from benchmarks.paper.store import Metrics
+
+NOTES = Path(__file__).with_name("deviations.md")
+"""The text about deviations that the report's page ends with."""
+
+_FIRST = (
+    *("figure", "model", "hardware", "workload", "policy", "options", "seed", "fit", "criterion", "metric"),
+    *("value", "stage", "variant", "scene", "qps", "time_s", "n", "ci_low", "ci_high"),
+)
+
+
+def rows(found: Iterable[tuple[Job, Metrics]]) -> list[dict[str, Any]]:
+    """A row for each metric of each job."""
+    return [{**job.label, **metric} for job, metrics in found for metric in metrics]
+
+
+def document(made: Sequence[dict[str, Any]], scale: Scale) -> dict[str, Any]:
+    """The results file: rows, and what captions must say."""
+    names = sorted({row["hardware"] for row in made})
+    about = {
+        "requests": scale.requests,
+        "seeds": list(scale.seeds),
+        "fits": list(scale.fits),
+        "choice_seed": CHOICE_SEED,
+        "choice_requests": scale.choice_requests,
+        "slo_base_ms": SLO_BASE_MS,
+        "tolerance": scale.tolerance,
+        "quick": scale.quick,
+        "hardware": {name: f"{hardware.get(name).title}. {hardware.get(name).sources}" for name in names},
+    }
+    return {"about": about, "rows": list(made)}
+
+
+def write(made: dict[str, Any], out: Path) -> list[str]:
+    """results.json, results.csv, table.md and report/ below `out`; which figures had no rows."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "results.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    with (out / "results.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, _FIRST, extrasaction="ignore", restval="")
+        writer.writeheader()
+        for row in made["rows"]:
+            writer.writerow({**row, "options": json.dumps(row["options"])})
+    results = Results.model_validate(made)
+    (out / "table.md").write_text(markdown(results), encoding="utf-8")
+    notes = NOTES.read_text(encoding="utf-8") if NOTES.exists() else ""
+    return draw(results, out / "report", notes)
+
+
+def markdown(results: Results) -> str:
+    """All tables, with what their intervals are."""
+    rows_ = results.rows
+    made = [
+        *(tables.headline(rows_, criterion) for criterion in ("overall", "per_class")),
+        *(tables.everyone(rows_, criterion) for criterion in ("overall", "per_class")),
+        *(tables.figure6(rows_), tables.table4(rows_), tables.table5(rows_)),
+        tables.variants(rows_, "slo_base", "Goodput by SLO base, mixed-v1"),
+        *(tables.variants(rows_, name, title) for name, (title, _) in captions.VARIANTS.items()),
+        tables.settings(rows_),
+    ]
+    head = f"{captions.conditions(results.about)} {captions.INTERVALS}\n"
+    return "\n".join([head, *(text.markdown(table) for table in made if table is not None)])

@@ -1,0 +1,201 @@
+"""What `make bench-paper` measures: a pure list of experiments, no simulation.
+
+Settings are chosen on a seed that serves for nothing else (`choices`); every other experiment takes the
+setting chosen for its model, workload, policy and criterion, with `change` on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from slidingserve.report import paper
+
+from benchmarks.paper.experiments import CRITERIA, Draws, Experiment, Fidelity, Load, Search, Where
+from benchmarks.paper.options import ABLATIONS, POLICIES, READINGS, SETTINGS, SLIDING, Options, options
+
+CHOICE_SEED, CHOICE_FITS = 100, (101, 102, 103)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much is measured."""
+
+    requests: int = 2000
+    choice_requests: int = 1000
+    seeds: tuple[int, ...] = (1, 2, 3)
+    fits: tuple[int, ...] = (1, 2, 3, 4, 5)
+    choice_fits: tuple[int, ...] = CHOICE_FITS
+    models: tuple[str, ...] = (paper.QWEN, paper.LLAMA)
+    workloads: tuple[str, ...] = paper.WORKLOADS
+    settings: int | None = None
+    """At most so many settings a policy; None: all."""
+    load_factors: tuple[float, ...] = (0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0)
+    """Figure 5's rates, as multiples of the paper's goodput of SlidingServe."""
+    slo_bases_ms: tuple[float, ...] = (0.0, 20.0, 40.0, 60.0, 100.0, 200.0)
+    tolerance: float = 0.02
+    choice_tolerance: float = 0.04
+    side_experiments: bool = True
+    """Readings, SLO bases and explanations as well."""
+    quick: bool = False
+
+
+FULL = Scale()
+QUICK = Scale(
+    requests=300,
+    choice_requests=150,
+    seeds=(1,),
+    fits=(1, 2),
+    choice_fits=CHOICE_FITS[:1],
+    models=(paper.QWEN,),
+    workloads=("sharegpt", "mixed_v1"),
+    settings=2,
+    load_factors=(0.8, 1.4),
+    slo_bases_ms=(60.0,),
+    tolerance=0.1,
+    choice_tolerance=0.2,
+    side_experiments=False,
+    quick=True,
+)
+
+
+def here(model: str, workload: str) -> Where:
+    """The headline's conditions."""
+    return Where(model, f"rtx3090-tp2-{model}", workload)
+
+
+def draws(policy: str, seeds: tuple[int, ...], fits: tuple[int, ...]) -> Draws:
+    """Seeds and fits of a policy: every pair for the paper's, whose fits differ; a fit a seed for QoServe,
+    which uses the same predictor; no fit for those that predict nothing."""
+    if policy == SLIDING:
+        return tuple((seed, fit) for fit in fits for seed in seeds)
+    if policy == "qoserve":
+        return tuple((seed, fits[i % len(fits)]) for i, seed in enumerate(seeds))
+    return tuple((seed, None) for seed in seeds)
+
+
+def side_draws(policy: str, scale: Scale) -> Draws:
+    """Draws of the side experiments: the paper's policy over its fits on one seed, others over the seeds."""
+    return draws(policy, scale.seeds[:1] if policy == SLIDING else scale.seeds, scale.fits)
+
+
+def choices(scale: Scale) -> list[Search]:
+    """Every policy, workload and criterion with every setting, on the choosing seed and fits."""
+    found = []
+    for model in scale.models:
+        for workload in scale.workloads:
+            for policy in POLICIES:
+                for setting in SETTINGS[policy][: scale.settings]:
+                    for criterion in CRITERIA:
+                        pairs = draws(policy, (CHOICE_SEED,), scale.choice_fits)
+                        where = here(model, workload)
+                        found.append(
+                            Search("figure4", where, policy, criterion, pairs, setting, stage="choose")
+                        )
+    return found
+
+
+def experiments(scale: Scale) -> list[Experiment]:
+    """Everything that is reported, the most important first."""
+    qwen = scale.models[0]
+    found: list[Experiment] = [
+        *figure4(scale, qwen),
+        *figure6(scale),
+        *table4(scale),
+        *table5(scale),
+        *figure5(scale),
+    ]
+    for model in scale.models[1:]:
+        found += figure4(scale, model)
+    if scale.side_experiments:
+        found += [*readings(scale), *slo_base(scale), *explain(scale)]
+    return found
+
+
+def figure4(scale: Scale, model: str) -> Iterator[Search]:
+    """Goodput of every policy on every workload, by both criteria."""
+    for workload in scale.workloads:
+        for policy in POLICIES:
+            for criterion in CRITERIA:
+                pairs = draws(policy, scale.seeds, scale.fits)
+                yield Search("figure4", here(model, workload), policy, criterion, pairs)
+
+
+def figure5(scale: Scale) -> Iterator[Load]:
+    """Latency and misses below, at and beyond goodput (Qwen2.5-7B)."""
+    for workload in scale.workloads:
+        base = paper.FIGURE_4[paper.QWEN, workload][-1]
+        for policy in POLICIES:
+            pairs = draws(policy, scale.seeds, scale.fits[:1])
+            for factor in scale.load_factors:
+                yield Load("figure5", here(paper.QWEN, workload), policy, pairs, round(factor * base, 3))
+
+
+def figure6(scale: Scale) -> Iterator[Load]:
+    """Misses under a load that switches between 1.0 and 2.5 every two minutes."""
+    for policy in POLICIES:
+        yield Load(
+            "figure6", here(paper.QWEN, "mixed_v1"), policy, draws(policy, scale.seeds, scale.fits), None
+        )
+
+
+def table4(scale: Scale) -> Iterator[Search | Load]:
+    """The parts of the method, on the setting chosen for the whole."""
+    where = here(paper.QWEN, "mixed_v1")
+    for variant, policy, change in (
+        (paper.EDF, "sarathi_edf", ()),
+        *((variant, SLIDING, change) for variant, change in ABLATIONS.items()),
+    ):
+        pairs = draws(policy, scale.seeds, scale.fits)
+        yield Search("table4", where, policy, "overall", pairs, change=change, variant=variant)
+        yield Load("table4", where, policy, pairs, 3.0, change=change, variant=variant)
+
+
+def table5(scale: Scale) -> Iterator[Fidelity]:
+    """The predictor on three machines, as the engine fits it and as the paper does."""
+    for where in (
+        here(paper.QWEN, "mixed_v1"),
+        Where(paper.QWEN, "a6000-tp2-qwen2.5-7b", "mixed_v1"),
+        Where(paper.LLAMA, "a100-tp1-llama3.1-8b", "mixed_v1"),
+    ):
+        for method in ("robust", "ols"):
+            pairs = draws(SLIDING, scale.seeds[:1], scale.fits)
+            yield Fidelity(where, 1.5, pairs, options(method=method))
+
+
+def readings(scale: Scale) -> Iterator[Search]:
+    """What each reading of the paper does to goodput."""
+    for variant, change in READINGS.items():
+        pairs = side_draws(SLIDING, scale)
+        where = here(paper.QWEN, "mixed_v1")
+        yield Search("readings", where, SLIDING, "overall", pairs, change=change, variant=variant)
+
+
+def slo_base(scale: Scale) -> Iterator[Search]:
+    """Goodput by the serving overhead that the promise's base includes."""
+    for base in scale.slo_bases_ms:
+        where = replace(here(paper.QWEN, "mixed_v1"), slo_base_ms=base)
+        for policy in POLICIES:
+            yield Search(
+                "slo_base", where, policy, "overall", side_draws(policy, scale), variant=f"{base:g} ms"
+            )
+
+
+def explain(scale: Scale) -> Iterator[Search]:
+    """Conditions that could explain a difference to the paper."""
+    base = here(paper.QWEN, "mixed_v1")
+    conditions: dict[str, tuple[Where, Options]] = {
+        "as in Figure 4": (base, ()),
+        "noise 10 %": (replace(base, noise=0.10), ()),
+        "noise 10 %, margin 1.3": (replace(base, noise=0.10), options(margin=1.3)),
+        "NVLink bridge": (replace(base, nvlink=True), ()),
+        "asynchronous scheduling": (replace(base, async_scheduling=True), ()),
+        "predictor never refitted": (base, options(refresh_seconds=None)),
+        "predictor fitted without noise": (base, options(oracle=True)),
+    }
+    for policy in paper.COMPARED:
+        for variant, (where, change) in conditions.items():
+            if change and policy != SLIDING:
+                continue
+            pairs = side_draws(policy, scale)
+            yield Search("explain", where, policy, "overall", pairs, change=change, variant=variant)
