@@ -12,11 +12,8 @@ import random
 import sys
 from dataclasses import dataclass
 
-import numpy as np
-from slidingserve.core.forwarder import BatchForwarder
-from slidingserve.core.plan import Plan
-from slidingserve.core.snapshot import Phase, Snapshot
-from slidingserve.policies import Policy, PolicySettings, get
+from slidingserve.policies import Policy, PolicySettings, fcfs, get
+from slidingserve.policies.adapt import CompiledPolicy
 from slidingserve.predictor.features import Features
 from slidingserve.predictor.model import LatencyModel, Weights
 
@@ -38,28 +35,6 @@ class Noisy:
     def predict(self, features: Features) -> float:
         """Seconds that the batch really takes."""
         return self.model.predict(features) * self.chance.lognormvariate(0, 0.05)
-
-
-class Stock:
-    """vLLM's own order as the toy can tell it: decodes, running prefills, then the queue, filled to the
-    brim."""
-
-    name = "stock"
-
-    def plan(self, snapshot: Snapshot, model: LatencyModel, settings: PolicySettings) -> Plan:
-        """First come, first served."""
-        decodes, prefills = np.flatnonzero(snapshot.is_decode), np.flatnonzero(~snapshot.is_decode)
-        prefills = prefills[np.lexsort((snapshot.arrival[prefills], -snapshot.phase[prefills]))]
-        waiting = snapshot.phase[prefills] == Phase.WAITING
-        prefills = prefills[~waiting | (np.cumsum(waiting) <= snapshot.max_admissions)]
-        cached = snapshot.computed_tokens
-        forwarder = BatchForwarder(model, cached[decodes], snapshot.remaining[prefills], cached[prefills])
-        budget = min(snapshot.max_tokens, forwarder.largest_budget)
-        seconds, counts = forwarder.forward(budget)
-        tokens = {snapshot.ids[row]: 1 for row in decodes}
-        tokens.update({snapshot.ids[row]: n for row, n in zip(prefills, counts, strict=False)})
-        order = [snapshot.ids[row] for row in prefills]
-        return Plan("stock", budget, tokens, order, seconds, forwarder.features(budget))
 
 
 def load(rate: float, seed: int) -> list[Request]:
@@ -96,7 +71,7 @@ def main() -> int:
     """Print a row for each choice and rate."""
     paper = get("slidingserve_paper")
     rows: list[tuple[str, Policy, PolicySettings]] = [
-        ("stock order", Stock(), PolicySettings()),
+        ("stock order", CompiledPolicy("stock", fcfs.plan), PolicySettings()),
         ("ours, maxTokens null", paper, PolicySettings()),
         ("ours, maxTokens 256", paper, PolicySettings(max_chunk=256)),
         ("  margin 1", paper, PolicySettings(max_chunk=256, margin=1.0)),

@@ -16,7 +16,7 @@ class Plan:
     """One batch. `tokens` never sums to more than `budget`, and a decode in it has exactly one token."""
 
     branch: str
-    """Which part of the method decided: "chunker", or (later) "constructor"."""
+    """Which part decided: one of `columns.BRANCHES`."""
     budget: int
     """Tokens of the batch, decodes included."""
     tokens: dict[str, int]
@@ -27,16 +27,19 @@ class Plan:
     """What the batch should take, without margin."""
     predicted_features: Features
     """The batch as the predictor sees it (Table 1)."""
+    relegated: list[str] = field(default_factory=list)
+    """Requests that this plan relegates: from now on they stand behind all others."""
     reason: str = field(default="", compare=False)
     """Why the batch has this size, in a few words, for people who ask."""
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as a JSON object: branch, budget, predicted_s, order, tokens, reason."""
+        """The plan as a JSON object: branch, budget, predicted_s, order, tokens, relegated, reason."""
         return {
             "branch": self.branch,
             "budget": self.budget,
             "predicted_s": round(self.predicted_seconds, 9),
             "order": list(self.order),
             "tokens": dict(self.tokens),
+            "relegated": list(self.relegated),
             "reason": self.reason,
         }

@@ -39,6 +39,7 @@ class Row(NamedTuple):
     ttft_limit: float
     tbt_limit: float
     safeguard: bool = False
+    relegated: bool = False
 
 
 class _Bound(NamedTuple):
@@ -107,13 +108,11 @@ def _row(item: object, path: str) -> Row:
     phase = fields.get("phase")
     if not isinstance(phase, str) or phase not in _PHASES:
         raise ValueError(f"{path}.phase: {_show(phase)} is no phase; choose one of {', '.join(_PHASES)}")
-    safeguard = fields.get("safeguard", False)
-    if not isinstance(safeguard, bool):
-        raise ValueError(f"{path}.safeguard: {_show(safeguard)} is no truth value; give true or false")
+    flags = {key: _flag(fields, key, path) for key in ("safeguard", "relegated")}
     numbers: dict[str, Any] = {
         key: _number(fields, key, bound, f"{path}.{key}") for key, bound in _REQUEST.items()
     }
-    row = Row(id=name, phase=_PHASES[phase], safeguard=safeguard, **numbers)
+    row = Row(id=name, phase=_PHASES[phase], **flags, **numbers)
     if row.phase != Phase.DECODE and row.computed_tokens >= row.prefill_tokens:
         raise ValueError(
             f"{path}.computed_tokens: {row.computed_tokens} leaves nothing of {row.prefill_tokens} tokens to "
@@ -129,6 +128,13 @@ def _object(value: object, path: str, known: set[str]) -> Mapping[str, object]:
     for name in value:
         if name not in known:
             raise ValueError(f"{path}: {_show(name)} is not a field of it; the fields are {fields}")
+    return value
+
+
+def _flag(fields: Mapping[str, object], key: str, path: str) -> bool:
+    value = fields.get(key, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{path}.{key}: {_show(value)} is no truth value; give true or false")
     return value
 
 

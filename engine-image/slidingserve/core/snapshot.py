@@ -15,11 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from slidingserve.core.columns import Bools, Columns, Floats, Ints
 from slidingserve.core.rows import Phase, Row, parse_document, row_document
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +40,8 @@ class Snapshot:
     """L_tbt, seconds."""
     safeguard: Bools
     """g of equation 12: the scheduler protects these requests first."""
+    relegated: Bools
+    """What an earlier plan relegated (behind all others); whoever makes snapshots remembers it."""
     max_tokens: int
     """B: the most tokens that one batch may hold."""
     max_admissions: int
@@ -64,8 +63,9 @@ class Snapshot:
         throughput: float = 0.0,
     ) -> Snapshot:
         """Make a snapshot from one tuple a request, with the fields of `Row` in order. Nothing is checked."""
-        columns: list[Sequence[object]] = list(zip(*rows, strict=True)) or [()] * len(Row._fields)
-        ids, phase, arrival, prefill, computed, output, ttft, tbt, safeguard = columns
+        full = [row if len(row) == len(Row._fields) else Row(*row) for row in rows]
+        columns: list[Sequence[object]] = list(zip(*full, strict=True)) or [()] * len(Row._fields)
+        ids, phase, arrival, prefill, computed, output, ttft, tbt, safeguard, relegated = columns
         return cls(
             now=now,
             ids=[str(name) for name in ids],
@@ -77,6 +77,7 @@ class Snapshot:
             ttft_limit=np.array(ttft, np.float64),
             tbt_limit=np.array(tbt, np.float64),
             safeguard=np.array(safeguard, np.bool_),
+            relegated=np.array(relegated, np.bool_),
             max_tokens=max_tokens,
             max_admissions=max_admissions,
             free_kv_tokens=free_kv_tokens,
@@ -113,6 +114,26 @@ class Snapshot:
         """Seconds left until `deadline`, shape n (equation 8); negative once it has passed."""
         return self.deadline - self.now
 
+    @cached_property
+    def columns(self) -> Columns:
+        """The same for compiled code, without ids."""
+        return Columns(
+            now=float(self.now),
+            phase=self.phase,
+            arrival=self.arrival,
+            remaining=self.remaining,
+            cached=self.computed_tokens,
+            slack=self.slack,
+            tbt_limit=self.tbt_limit,
+            ttft_limit=self.ttft_limit,
+            safeguard=self.safeguard,
+            relegated=self.relegated,
+            max_tokens=int(self.max_tokens),
+            max_admissions=int(self.max_admissions),
+            free_kv_tokens=int(self.free_kv_tokens),
+            throughput=float(self.throughput),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The snapshot as a JSON object, the inverse of `from_json`; the fields are in `rows`."""
         columns = (
@@ -125,6 +146,7 @@ class Snapshot:
             self.ttft_limit.tolist(),
             self.tbt_limit.tolist(),
             self.safeguard.tolist(),
+            self.relegated.tolist(),
         )
         return {
             "now": self.now,

@@ -1,15 +1,24 @@
-"""The policies by name. A policy is one file with one class; it becomes selectable by being listed here."""
+"""The policies by name. A policy is one file with a compiled `plan`; it becomes selectable by being listed
+here and in `dispatch`."""
 
 from __future__ import annotations
 
+from slidingserve.policies import ppas, qoserve, sarathi_edf, slidingserve_paper
+from slidingserve.policies.adapt import CompiledPolicy
 from slidingserve.policies.base import Policy, PolicySettings, Settings
 from slidingserve.policies.dispatch import policy_id
 from slidingserve.policies.fcfs import Fcfs
-from slidingserve.policies.slidingserve_paper import SlidingServePaper
 
-_POLICIES: dict[str, Policy] = {policy.name: policy for policy in (SlidingServePaper(), Fcfs())}
+DEFAULT_POLICY = "slidingserve_paper"
 
-DEFAULT_POLICY = SlidingServePaper.name
+_ALL: tuple[Policy, ...] = (
+    Fcfs(),
+    CompiledPolicy("ppas", ppas.plan),
+    CompiledPolicy("qoserve", qoserve.plan),
+    CompiledPolicy("sarathi_edf", sarathi_edf.plan),
+    CompiledPolicy(DEFAULT_POLICY, slidingserve_paper.plan),
+)
+_POLICIES = {policy.name: policy for policy in _ALL}
 
 
 def names() -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from slidingserve.core.plan import Plan
+from slidingserve.core.settings import DEFAULT_ALPHA, PolicySettings, Settings
 from slidingserve.core.snapshot import Snapshot
-from slidingserve.policies.settings import DEFAULT_ALPHA, PolicySettings, Settings
 from slidingserve.predictor.model import LatencyModel
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from slidingserve.core.columns import Columns, Decision, Weights
 from slidingserve.core.compiled import compiled
-from slidingserve.policies import fcfs, sarathi_edf
-from slidingserve.policies.settings import Settings
+from slidingserve.core.settings import Settings
+from slidingserve.policies import fcfs, ppas, qoserve, sarathi_edf, slidingserve_paper
 
 _fcfs = fcfs.plan
 _sarathi_edf = sarathi_edf.plan
+_slidingserve_paper = slidingserve_paper.plan
+_qoserve = qoserve.plan
+_ppas = ppas.plan
 
-NAMES = ("fcfs", "sarathi_edf")
+NAMES = ("fcfs", "sarathi_edf", "slidingserve_paper", "qoserve", "ppas")
 """In the order of the ids."""
 
 
@@ -22,7 +25,13 @@ def decide(policy_id: int, columns: Columns, weights: Weights, settings: Setting
     """One round of the policy with that id."""
     if policy_id == 0:
         return _fcfs(columns, weights, settings)
-    return _sarathi_edf(columns, weights, settings)
+    if policy_id == 1:
+        return _sarathi_edf(columns, weights, settings)
+    if policy_id == 2:
+        return _slidingserve_paper(columns, weights, settings)
+    if policy_id == 3:
+        return _qoserve(columns, weights, settings)
+    return _ppas(columns, weights, settings)
 
 
 def policy_id(name: str) -> int:

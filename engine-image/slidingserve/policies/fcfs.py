@@ -13,9 +13,10 @@ from slidingserve.core.batch import DECODE, WAITING
 from slidingserve.core.columns import FIXED_BUDGET, STOCK, Columns, Decision, Weights
 from slidingserve.core.compiled import compiled
 from slidingserve.core.plan import Plan
+from slidingserve.core.settings import PolicySettings, Settings
 from slidingserve.core.snapshot import Snapshot
-from slidingserve.policies.fixed import decided, engine_order
-from slidingserve.policies.settings import PolicySettings, Settings
+from slidingserve.core.sorter import prefill_rows
+from slidingserve.policies.fixed import decided
 from slidingserve.predictor.model import LatencyModel
 
 
@@ -34,7 +35,7 @@ def plan(columns: Columns, weights: Weights, settings: Settings) -> Decision:
             admissions -= 1
         tokens[row] = 1 if columns.phase[row] == DECODE else min(columns.remaining[row], left)
         left -= tokens[row]
-    return decided(columns, weights, engine_order(columns), tokens, STOCK, FIXED_BUDGET)
+    return decided(columns, weights, prefill_rows(columns), tokens, STOCK, FIXED_BUDGET)
 
 
 class Fcfs:

@@ -1,34 +1,13 @@
-"""What the policies without a predictor share: queue orders, and filling a batch up to a fixed budget."""
+"""What the policies with a fixed budget share: filling a batch in order up to it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from slidingserve.core.batch import DECODE, batch_of, predict
+from slidingserve.core.batch import batch_of, predict
 from slidingserve.core.columns import Columns, Decision, Ints, Weights
 from slidingserve.core.compiled import compiled
-from slidingserve.core.ordering import sort_rows
 from slidingserve.core.room import Room
-
-
-@compiled
-def engine_order(columns: Columns) -> Ints:
-    """Rows of all prefilling and waiting requests as the engine has them: vLLM's order."""
-    rows = np.empty(len(columns.phase), np.int64)
-    count = 0
-    for i in range(len(columns.phase)):
-        if columns.phase[i] != DECODE:
-            rows[count] = i
-            count += 1
-    return rows[:count]
-
-
-@compiled
-def deadline_order(columns: Columns) -> Ints:
-    """The same rows by earliest first-token deadline, arrival + L_ttft; ties by arrival."""
-    level = np.zeros(len(columns.phase), np.int64)
-    key = columns.arrival + columns.ttft_limit
-    return sort_rows(engine_order(columns), level, key, columns.arrival)
 
 
 @compiled

@@ -10,8 +10,9 @@ from __future__ import annotations
 from slidingserve.core.columns import FIXED, FIXED_BUDGET, Columns, Decision, Weights
 from slidingserve.core.compiled import compiled
 from slidingserve.core.room import make_room
-from slidingserve.policies.fixed import deadline_order, decided, fill
-from slidingserve.policies.settings import Settings
+from slidingserve.core.settings import Settings
+from slidingserve.core.sorter import by_deadline
+from slidingserve.policies.fixed import decided, fill
 
 DEFAULT_BUDGET = 256
 
@@ -19,7 +20,7 @@ DEFAULT_BUDGET = 256
 @compiled
 def plan(columns: Columns, weights: Weights, settings: Settings) -> Decision:
     """One batch of at most the budget; more decodes than that leave no room for a prefill."""
-    order = deadline_order(columns)
+    order = by_deadline(columns)
     budget = DEFAULT_BUDGET if settings.budget == 0 else settings.budget
     room = make_room(columns, order, budget, settings.max_chunk)
     tokens = fill(columns, room, room.prefill_tokens)

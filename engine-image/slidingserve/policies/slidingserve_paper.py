@@ -1,65 +1,92 @@
-"""The paper's method, first form: sort the prefills, reserve the decodes, fit the chunk to the slack.
-
-Read `plan` from top to bottom: it is Figure 3 without the second iteration of the window and the
-BatchConstructor.
-"""
+"""The paper's method. Read `plan` from top to bottom: it is Figure 3, with its numbers."""
 
 from __future__ import annotations
 
-from slidingserve.core.chunker import chunk, current_window
-from slidingserve.core.forwarder import BatchForwarder
-from slidingserve.core.plan import Plan
-from slidingserve.core.queue import room
-from slidingserve.core.snapshot import Snapshot
-from slidingserve.core.sorter import sort_prefills
-from slidingserve.policies.base import PolicySettings
-from slidingserve.predictor.features import Features
-from slidingserve.predictor.model import LatencyModel
+import numpy as np
+
+from slidingserve.core.chunker import chunk, sliding_windows
+from slidingserve.core.columns import (
+    CHUNKER,
+    CONSTRUCTOR,
+    NONE_SAVED,
+    SAVED,
+    Columns,
+    Decision,
+    Ints,
+    Weights,
+)
+from slidingserve.core.compiled import compiled
+from slidingserve.core.constructor import Built, construct
+from slidingserve.core.forwarder import Forwarder, forward, make_forwarder, pred, time_to_budget
+from slidingserve.core.room import Room, make_room
+from slidingserve.core.settings import NO_LIMIT, Settings
+from slidingserve.core.sorter import by_deadline, by_priority
+from slidingserve.core.violation import at_risk, full_seconds
 
 
-class SlidingServePaper:
-    """SlidingServe as published, with the choices that docs/method.md states."""
-
-    name = "slidingserve_paper"
-
-    def plan(self, snapshot: Snapshot, model: LatencyModel, settings: PolicySettings) -> Plan | None:
-        """The next batch. An empty snapshot gives an empty plan."""
-        order = sort_prefills(
-            snapshot,
-            alpha=settings.alpha,
-            throughput=_throughput(snapshot, model),
-            epsilon=settings.epsilon,
-            late=settings.late,
-        )
-        decodes, prefills, most = room(snapshot, order, settings.max_chunk)
-        cached = snapshot.computed_tokens
-        forwarder = BatchForwarder(model, cached[decodes], snapshot.remaining[prefills], cached[prefills])
-        budget, reason = chunk(
-            forwarder,
-            current_window(snapshot.slack[decodes]),
-            len(decodes) + most,
-            min_chunk=settings.min_chunk,
-            margin=settings.margin,
-            tight=settings.tight,
-        )
-        seconds, counts = forwarder.forward(budget)
-        ids = snapshot.ids
-        tokens = dict.fromkeys([ids[row] for row in decodes.tolist()], 1)
-        tokens.update(zip([ids[row] for row in prefills[: len(counts)].tolist()], counts, strict=True))
-        return Plan(
-            branch="chunker",
-            budget=budget,
-            tokens=tokens,
-            order=[ids[row] for row in order.tolist()],
-            predicted_seconds=seconds,
-            predicted_features=forwarder.features(budget),
-            reason=reason,
-        )
+@compiled
+def plan(columns: Columns, weights: Weights, settings: Settings) -> Decision:
+    """The next batch. No request gives an empty one."""
+    # (2) The Priority Sorter; without it, earliest deadline first.
+    order = by_priority(columns, weights, settings) if settings.mlps else by_deadline(columns)
+    # (3) What may be in a batch: all decodes, then the queue in that order; B is the most that it may hold.
+    total = settings.budget if settings.budget > 0 else NO_LIMIT
+    room = make_room(columns, order, total, settings.max_chunk)
+    forwarder = make_forwarder(weights, columns, room.decodes, room.prefills)
+    limit = len(room.decodes) + room.prefill_tokens
+    windows = sliding_windows(columns, room, settings)
+    # (4), (5) The Violation Checker; (6) the BatchConstructor, if a first token is at risk.
+    if settings.constructor and room.prefill_tokens > 0:
+        full = full_seconds(forwarder, limit, settings)
+        if at_risk(columns, room.prefills, full):
+            built = construct(columns, forwarder, room.prefills, windows, full, limit, settings)
+            if built.requests > 0:
+                return _constructed(columns, forwarder, room, order, built, limit, settings)
+            if not settings.fall_through and len(room.decodes) > 0:
+                return _sized(columns, forwarder, room, order, forwarder.decodes, CONSTRUCTOR, NONE_SAVED)
+    # (5) No risk, or none that can be averted: the SlidingChunker.
+    size = chunk(forwarder, windows, limit, settings)
+    return _sized(columns, forwarder, room, order, size.budget, CHUNKER, size.reason)
 
 
-def _throughput(snapshot: Snapshot, predictor: LatencyModel) -> float:
-    """ρ: as measured lately, or before anything was, what a full batch of prefill should reach."""
-    if snapshot.throughput > 0:
-        return snapshot.throughput
-    n = float(snapshot.max_tokens)
-    return n / predictor.predict(Features(n * n, n * n, 0.0, 0.0, 0.0, n, n))
+@compiled
+def _sized(
+    columns: Columns, forwarder: Forwarder, room: Room, order: Ints, budget: int, branch: int, reason: int
+) -> Decision:
+    """The batch of that budget, filled in service order."""
+    tokens = forward(forwarder, room.decodes, room.prefills, budget, len(columns.phase))
+    seconds = pred(forwarder, budget)
+    return Decision(tokens, order, columns.relegated, budget, seconds, branch, reason)
+
+
+@compiled
+def _constructed(
+    columns: Columns,
+    forwarder: Forwarder,
+    room: Room,
+    order: Ints,
+    built: Built,
+    limit: int,
+    settings: Settings,
+) -> Decision:
+    """Equation 22: every decode one token, every chosen prefill all that it needs. With `rest="fill"` the
+    others get, in service order, what time is left."""
+    queue = np.empty(len(room.prefills), np.int64)
+    count = 0
+    for row in room.prefills:
+        if built.chosen[row]:
+            queue[count] = row
+            count += 1
+    if settings.fill_rest:
+        for row in room.prefills:
+            if not built.chosen[row]:
+                queue[count] = row
+                count += 1
+    chosen = queue[:count]
+    rebuilt = make_forwarder(forwarder.weights, columns, room.decodes, chosen)
+    budget = forwarder.decodes + built.tokens
+    if settings.fill_rest:
+        budget = max(budget, time_to_budget(rebuilt, built.seconds / settings.margin, limit))
+    tokens = forward(rebuilt, room.decodes, chosen, budget, len(columns.phase))
+    seconds = pred(rebuilt, budget)
+    return Decision(tokens, order, columns.relegated, budget, seconds, CONSTRUCTOR, SAVED)

@@ -1,22 +1,32 @@
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from slidingserve.core.columns import Columns
+from slidingserve.core.ordering import sort_rows
+from slidingserve.core.settings import PolicySettings
 from slidingserve.core.snapshot import Row, Snapshot
-from slidingserve.core.sorter import sort_prefills, urgency
+from slidingserve.core.sorter import by_deadline, by_priority, urgency
 
-from tests.unit.engine.states import decoding, prefilling, snapshots, state, waiting
+from tests.unit.engine.states import MODEL, decoding, prefilling, snapshots, state, waiting
 
 
-def order(*rows: Row, alpha: float = 0.8, **options: object) -> list[str]:
-    snapshot = state(*rows)
-    chosen = sort_prefills(snapshot, alpha=alpha, throughput=1000.0, **options)  # type: ignore[arg-type]
-    return [snapshot.ids[row] for row in chosen]
+def sort(columns: Columns, **options: object) -> list[int]:
+    chosen = PolicySettings(**options).compiled()  # type: ignore[arg-type]
+    rows: list[int] = by_priority(columns, MODEL.matrix, chosen).tolist()
+    return rows
+
+
+def order(*rows: Row, **options: object) -> list[str]:
+    snapshot = state(*rows, throughput=1000.0)
+    return [snapshot.ids[row] for row in sort(snapshot.columns, **options)]
 
 
 def test_urgency_is_the_time_a_prefill_needs_over_the_time_it_has() -> None:
-    snapshot = state(waiting("a", 500, slack=2.0), prefilling("b", 100, done=300, slack=0.05))
-    assert urgency(snapshot, 1000.0, 0.001).tolist() == [0.25, 2.0]
+    assert urgency(500, 2.0, 1000.0, 0.001) == 0.25
+    assert urgency(100, 0.05, 1000.0, 0.001) == 2.0
+    assert urgency(1, -3.0, 1000.0, 0.001) == 1.0, "slack is clipped at epsilon"
 
 
 def test_the_shortest_remaining_goes_first_among_equals_and_a_started_prefill_counts_what_is_left() -> None:
@@ -61,9 +71,23 @@ def test_decodes_are_not_sorted_in() -> None:
     assert order(decoding("d"), waiting("w", 10)) == ["w"]
 
 
+def test_earliest_deadline_first_ignores_work_and_puts_late_requests_first() -> None:
+    rows = (waiting("later", 10, slack=2.0), waiting("soon", 900, slack=1.0), waiting("late", 5, slack=-1.0))
+    snapshot = state(*rows)
+    assert [snapshot.ids[row] for row in by_deadline(snapshot.columns)] == ["late", "soon", "later"]
+
+
 @given(snapshots(), st.floats(0, 2))
 def test_late_requests_never_stand_before_one_that_is_on_time(snapshot: Snapshot, alpha: float) -> None:
-    rows = sort_prefills(snapshot, alpha=alpha, throughput=1000.0)
+    rows = sort(snapshot.columns, alpha=alpha)
     late = (snapshot.slack[rows] <= 0).tolist()
     assert late == sorted(late)
-    assert sorted(rows.tolist()) == [i for i, decode in enumerate(snapshot.is_decode) if not decode]
+    assert sorted(rows) == [i for i, decode in enumerate(snapshot.is_decode) if not decode]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), st.integers(0, 9)), max_size=300))
+def test_rows_are_sorted_by_level_then_key_then_arrival_then_row(made: list[tuple[int, int, int]]) -> None:
+    table = np.array(made, np.int64).reshape(-1, 3)
+    rows = np.arange(len(made))[::-1].copy()
+    found = sort_rows(rows, table[:, 0].copy(), table[:, 1].astype(float), table[:, 2].astype(float))
+    assert found.tolist() == sorted(range(len(made)), key=lambda row: (*made[row], row))

@@ -51,7 +51,8 @@ class TinyEngine:
     lost_by_chunks: int = 0
 
     def present(self) -> list[Request]:
-        return [r for r in self.requests if r.arrival <= self.now and r.delivered < r.output]
+        here = [r for r in self.requests if r.arrival <= self.now and r.delivered < r.output]
+        return sorted(here, key=lambda r: r.phase == Phase.WAITING)
 
     def free(self) -> int:
         return self.cache - sum(r.computed for r in self.present())

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
-import numpy as np
-from slidingserve.core.queue import Room, room
+from slidingserve.core.room import make_room
+from slidingserve.core.settings import NO_LIMIT
 from slidingserve.core.snapshot import Row
+from slidingserve.core.sorter import prefill_rows
 
 from tests.unit.engine.states import decoding, prefilling, state, waiting
 
 
-def offered(*rows: Row, max_chunk: int | None = None, **engine: object) -> tuple[list[str], list[str], int]:
+def offered(
+    *rows: Row, total: int = NO_LIMIT, max_chunk: int = NO_LIMIT, **engine: object
+) -> tuple[list[str], list[str], int]:
     """Decodes, prefills, tokens; the service order is the order of the rows."""
     snapshot = state(*rows, **engine)  # type: ignore[arg-type]
-    found: Room = room(snapshot, np.flatnonzero(~snapshot.is_decode), max_chunk)
+    found = make_room(snapshot.columns, prefill_rows(snapshot.columns), total, max_chunk)
     names = [[snapshot.ids[i] for i in part] for part in (found.decodes, found.prefills)]
     return names[0], names[1], found.prefill_tokens
 
@@ -62,3 +65,8 @@ def test_a_lone_prompt_larger_than_the_free_cache_is_still_tried() -> None:
 
 def test_the_largest_chunk_bounds_the_prefill_tokens_of_a_step() -> None:
     assert offered(decoding("d"), waiting("w", 500), max_chunk=64) == (["d"], ["w"], 64)
+
+
+def test_a_total_bounds_the_step_with_its_decodes_but_never_holds_a_decode() -> None:
+    assert offered(decoding("d"), waiting("w", 500), total=64) == (["d"], ["w"], 63)
+    assert offered(decoding("d"), decoding("e"), waiting("w", 500), total=1) == (["d", "e"], ["w"], 0)
