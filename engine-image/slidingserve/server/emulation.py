@@ -7,8 +7,10 @@ the `Emulation` back from its environment. All else (API server, scheduler, KV c
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +79,13 @@ def checked(emulation: Emulation) -> Hardware:
     if emulation.log is not None and not emulation.log.absolute().parent.is_dir():
         raise EmulationError(f"--emulate-log {emulation.log}: its directory does not exist; make it first")
     return hardware.get(emulation.profile)
+
+
+def fingerprint(emulation: Emulation) -> str:
+    """Stands for the times of a profile with their noise: with other tables it is another device."""
+    profile = checked(emulation)
+    content = pickle.dumps((profile.timing, profile.noise_sigma, emulation.noise))
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def vllm_arguments(profile: Hardware, name: str, user: Sequence[str], directory: Path) -> list[str]:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from slidingserve.predictor.profile import ProfileKey
+from slidingserve.server import emulation
 from slidingserve.server.emulation import Emulation
 from slidingserve.vllm_adapter.gate import installed_version
 
@@ -62,13 +63,14 @@ def profile_key(config: Any) -> ProfileKey:
     from vllm.platforms import current_platform
 
     device = current_platform.get_device_name() if not current_platform.is_cpu() else _cpu_name()
-    model, emulated = str(config.model_config.model), Emulation.from_env()
+    model, revision = str(config.model_config.model), str(config.model_config.revision or "")
+    emulated = Emulation.from_env()
     if emulated is not None:
-        model, device = "emulated", f"{emulated.profile} noise {emulated.noise}"
+        model, revision, device = "emulated", emulation.fingerprint(emulated), emulated.profile
     return ProfileKey(
         vllm_version=installed_version(),
         model=model,
-        revision=str(config.model_config.revision or ""),
+        revision=revision,
         dtype=str(config.model_config.dtype).removeprefix("torch."),
         tensor_parallel=config.parallel_config.tensor_parallel_size,
         pipeline_parallel=config.parallel_config.pipeline_parallel_size,
