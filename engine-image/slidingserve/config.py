@@ -25,7 +25,8 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from slidingserve.config_errors import sentences
-from slidingserve.policies.base import DEFAULT_ALPHA, PolicySettings
+from slidingserve.config_options import options_model
+from slidingserve.core.settings import DEFAULT_ALPHA, PolicySettings
 
 SCHEMA_FILE = Path(__file__).with_name("config.schema.json")
 
@@ -85,6 +86,13 @@ class PredictorSettings(_Part):
     refresh_seconds: Annotated[FiniteFloat, Field(ge=0.1, le=86_400)] = Field(
         30.0, description="Seconds between refits on measured batches, 0.1 to 86400"
     )
+    method: Literal["robust", "ols"] = Field(
+        "robust",
+        description="How it is fitted: robust (no weight below zero) or ols (the paper's least squares)",
+    )
+    expert_samples: Annotated[int, Field(ge=8, le=2048)] = Field(
+        32, description="Batches from which on a scene has weights of its own, a whole number from 8 to 2048"
+    )
 
 
 class ChunkSettings(_Part):
@@ -107,26 +115,17 @@ class ChunkSettings(_Part):
         return self
 
 
-class MethodOptions(_Part):
-    """How the paper is read where it is silent or at odds with itself: docs/method.md."""
-
-    margin: Annotated[FiniteFloat, Field(ge=1, le=10)] = Field(
-        1.15, description="Factor on predicted times before they are held against a slack, 1 to 10"
-    )
-    late: Literal["last", "paper_equation"] = Field(
-        "last", description="Where requests past their deadline stand: last or paper_equation"
-    )
-    tight: Literal["hold", "min_chunk"] = Field(
-        "hold", description="What a step does when the smallest chunk would lose a decode: hold or min_chunk"
-    )
+class MethodOptions(options_model(_Part)):  # type: ignore[misc]  # made from `PolicySettings`
+    """How the method and its baselines are read and set: docs/method.md."""
 
 
 class SchedulerSettings(_Part):
     """The policy and its live settings."""
 
-    policy: Literal["fcfs", "slidingserve_paper"] = Field(
+    policy: Literal["fcfs", "ppas", "qoserve", "sarathi_edf", "slidingserve_paper"] = Field(
         "slidingserve_paper",
-        description="The scheduling policy: fcfs (vLLM's own order) or slidingserve_paper",
+        description="The scheduling policy: fcfs (vLLM's own order), sarathi_edf, qoserve, ppas or "
+        "slidingserve_paper",
     )
     alpha: Annotated[FiniteFloat, Field(ge=0)] | None = Field(
         None,
@@ -193,19 +192,22 @@ class EngineConfig(_Part):
             alpha=self.alpha,
             min_chunk=chunk.min_tokens,
             max_chunk=chunk.max_tokens,
-            margin=options.margin,
-            late=options.late,
-            tight=options.tight,
+            **{name: getattr(options, name) for name in MethodOptions.model_fields},
         )
 
     def check_engine(self, max_num_batched_tokens: int) -> None:
         """Refuse what only this engine can know to be wrong. Raises ConfigError."""
-        chunk = self.scheduler.chunk
+        chunk, budget = self.scheduler.chunk, self.scheduler.options.budget
         limit = f"the {max_num_batched_tokens} tokens that this engine's batch holds (max_num_batched_tokens)"
-        for name, value in (("maxTokens", chunk.max_tokens), ("minTokens", chunk.min_tokens)):
+        tokens = {
+            "chunk.maxTokens": chunk.max_tokens,
+            "chunk.minTokens": chunk.min_tokens,
+            "options.budget": budget,
+        }
+        for name, value in tokens.items():
             if value is not None and value > max_num_batched_tokens:
                 remedy = f"give at most {max_num_batched_tokens}"
-                raise ConfigError(f"scheduler.chunk.{name}: {value} is above {limit}; {remedy}")
+                raise ConfigError(f"scheduler.{name}: {value} is above {limit}; {remedy}")
 
     def unknown_keys(self) -> list[str]:
         """Paths of the keys that this version does not know, for example "scheduler.overload"; sorted."""

@@ -100,7 +100,7 @@ RULES = [
     ),
     Rule("spec.sloClasses", slo(objectivePercent=99.9), slo(objectivePercent=100), "less than 100"),
     Rule("spec.defaultClass", "dialogue", "absent", "defaultClass must be the name of one of sloClasses"),
-    Rule("spec.scheduler.policy", "fcfs", "edf", 'supported values: "slidingserve_paper", "fcfs"'),
+    Rule("spec.scheduler.policy", "qoserve", "edf", 'supported values: "slidingserve_paper", "sarathi_edf"'),
     Rule("spec.scheduler.alpha", 0.7, "abc", "must be of type number"),
     Rule("spec.scheduler.alpha", 10, 0, "greater than 0"),
     Rule("spec.scheduler.alpha", 0.01, 10.5, "less than or equal to 10"),

@@ -117,38 +117,34 @@ def test_alpha_decides_who_prefills_first(make: Make) -> None:
     assert orders[1] == ["long", "short", "middle"], "its deadline is near for its size: urgent, so first"
 
 
-class Broken:
-    name = "slidingserve_paper"
-
-    def plan(self, snapshot: Any, predictor: Any, settings: Any) -> Any:
-        raise ZeroDivisionError("a planted fault")
+def broken(columns: Any, weights: Any, settings: Any) -> Any:
+    raise ZeroDivisionError("a planted fault")
 
 
-class Lazy:
-    name = "slidingserve_paper"
+def lazy(columns: Any, weights: Any, settings: Any) -> Any:
+    """Computes nothing although there is work."""
+    import numpy as np
+    from slidingserve.core.columns import Decision
 
-    def plan(self, snapshot: Any, predictor: Any, settings: Any) -> Any:
-        from slidingserve.core.plan import Plan
-        from slidingserve.predictor.features import batch_features
-
-        return Plan("chunker", 0, {}, list(snapshot.ids), 0.1, batch_features([], []))
+    waiting = np.flatnonzero(columns.phase < 2)
+    return Decision(np.zeros(len(columns.phase), np.int64), waiting, columns.relegated, 0, 0.1, 0, 0)
 
 
-@pytest.mark.parametrize("policy", [Broken(), Lazy()])
+@pytest.mark.parametrize("plan", [broken, lazy])
 def test_a_planner_that_fails_leaves_each_step_to_vllm_and_is_counted(
-    make: Make, counted: Callable[..., float], policy: Any
+    make: Make, counted: Callable[..., float], plan: Any
 ) -> None:
     stock = make(stock=True)
     mixed_load(stock)
     core = make()
-    core.agent._settings = (policy, core.agent._settings[1])
+    core.agent.force = core.agent.force._replace(plan=plan)
     counted("planner_errors_total", engine="0")
-    counted("plans_total", engine="0", policy=policy.name, branch="fallback")
+    counted("plans_total", engine="0", policy="slidingserve_paper", branch="fallback")
     mixed_load(core)
     assert core.steps == stock.steps
     assert core.tokens == stock.tokens
     failures = counted("planner_errors_total", engine="0")
-    assert failures == counted("plans_total", engine="0", policy=policy.name, branch="fallback") > 10
+    assert failures == counted("plans_total", engine="0", policy="slidingserve_paper", branch="fallback") > 10
 
 
 def test_a_policy_is_switched_between_steps_and_on_an_idle_engine(
@@ -168,7 +164,7 @@ def test_a_policy_is_switched_between_steps_and_on_an_idle_engine(
     write_config(core.config_dir, generation=3, policy="fcfs")
     core.agent.live.read()
     core.agent._changed(core.agent.live.view)
-    assert core.agent._settings[0].name == "fcfs", "in force although nothing was scheduled"
+    assert core.agent.force.policy == "fcfs", "in force although nothing was scheduled"
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -13,10 +13,8 @@ import threading
 import time
 from typing import Any
 
-from slidingserve import policies
-from slidingserve.config import EngineConfig
-from slidingserve.core.plan import Plan
-from slidingserve.policies import Policy, PolicySettings
+from slidingserve.config import PredictorSettings
+from slidingserve.core.columns import BRANCHES, Decision
 from slidingserve.predictor.features import Features, batch_features
 from slidingserve.predictor.profile import ProfileKey
 from slidingserve.server import state
@@ -25,9 +23,12 @@ from slidingserve.server.metrics import series
 from slidingserve.server.runtime import Runtime
 from slidingserve.vllm_adapter import tally
 from slidingserve.vllm_adapter.clock import Batch, BatchClock
+from slidingserve.vllm_adapter.force import Force, force_of
+from slidingserve.vllm_adapter.held import Table
 from slidingserve.vllm_adapter.identity import Limits, core_index, engine_label
 from slidingserve.vllm_adapter.learner import Learner
-from slidingserve.vllm_adapter.step import Step, observe
+from slidingserve.vllm_adapter.observe import observe
+from slidingserve.vllm_adapter.step import Step
 
 logger = logging.getLogger("vllm.slidingserve")
 
@@ -53,10 +54,11 @@ class CoreAgent:
         """Seconds from a step's end to the client, as the API servers measure it: a token must be made so
         early."""
         tally.touch_core(engine)
-        self.learner = Learner(engine, limits, key, runtime.profile_dir)
         self.live = LiveConfig(
             runtime.config_dir, limits.max_batch_tokens, role="core", on_change=self._changed
         )
+        self.learner = Learner(engine, limits, key, runtime.profile_dir, self._predictor_settings)
+        self._table = Table(self._default_promise)
         self._changed(self.live.view)
 
     def start(self) -> None:
@@ -68,45 +70,52 @@ class CoreAgent:
     # -------------------------------------------------------------------------------------
     def prepare(self, scheduler: Any) -> Step:
         """Plan the next step and arrange the scheduler for it. An empty step means vLLM's own order."""
-        policy, settings = self._settings
+        force = self.force
         step, self._planned = Step(), False
         if self.learner.calibrating or not scheduler.requests or scheduler.pause_state.name != "UNPAUSED":
+            self._table.epoch += 1
             return step
         begin = time.perf_counter()
         branch = "stock"
         try:
-            plan = None if self._stuck else self._plan(scheduler, policy, settings, step)
-            self._planned = plan is not None
-            if plan is not None:
-                branch = plan.branch
-                series("plan_seconds", self.engine, policy.name).observe(time.perf_counter() - begin)
+            decision = None if self._stuck else self._decide(scheduler, force, step)
+            self._planned = decision is not None
+            if decision is not None:
+                branch = BRANCHES[decision.branch]
+                series("plan_seconds", self.engine, force.policy).observe(time.perf_counter() - begin)
+            else:
+                self._table.epoch += 1
         except Exception as error:
             # Whatever a planner does, the engine serves on: this step is vLLM's.
             step.restore(scheduler)
             step = Step()
             branch = "fallback"
+            self._table.epoch += 1
             self._failed(error)
-        series("plans", self.engine, policy.name, branch).inc()
+        series("plans", self.engine, force.policy, branch).inc()
         return step
 
-    def _plan(self, scheduler: Any, policy: Policy, settings: PolicySettings, step: Step) -> Plan | None:
-        if policy.name == "fcfs":
-            return None  # untouched by construction: not even a snapshot is taken
+    def _decide(self, scheduler: Any, force: Force, step: Step) -> Decision | None:
+        if force.plan is None:
+            return None  # fcfs is untouched by construction: nothing is even looked at
         now = self._clock.idle_at(time.monotonic()) + self.delivery
-        snapshot = observe(scheduler, now, self.learner.throughput, self._default_promise)
-        plan = policy.plan(snapshot, self.learner.model, settings) if len(snapshot) else None
-        if plan is not None:
-            step.apply(scheduler, snapshot, plan)
-        return plan
+        seen = observe(scheduler, now, self.learner.throughput, self._table)
+        if not seen.requests:
+            return None
+        decision = force.plan(seen.columns, self.learner.model.matrix, force.settings)
+        self._table.relegated[seen.table_rows] = decision.relegated
+        step.apply(scheduler, seen, decision)
+        return decision
 
-    def scheduled(self, scheduler: Any, output: Any) -> None:
+    def scheduled(self, scheduler: Any, output: Any, step: Step) -> None:
         """`output` leaves for the workers: note what was really scheduled. Steps without tokens are no
         batches."""
         try:
             # For example, --watermark lets vLLM refuse a prompt that fits, and all else waits behind it.
             self._stuck = self._planned and not output.total_num_scheduled_tokens and self._clock.idle
             if output.total_num_scheduled_tokens:
-                features = really_scheduled(scheduler.requests, output.num_scheduled_tokens)
+                counts = output.num_scheduled_tokens
+                features = step.features(counts) or really_scheduled(scheduler.requests, counts)
                 predicted = self.learner.model.predict(features)
                 self._clock.scheduled(Batch(output, features, predicted, time.monotonic()))
                 if not self.learner.calibrating:
@@ -127,6 +136,9 @@ class CoreAgent:
                 tally.count_time(self.engine, batch, seconds)
         except Exception as error:
             self._failed(error)
+
+    def _predictor_settings(self) -> PredictorSettings:
+        return self.live.view.config.scheduler.predictor
 
     def _default_promise(self, prompt_tokens: int) -> tuple[float, float, bool]:
         slo = self.live.view.config.slo_class(None)
@@ -152,8 +164,9 @@ class CoreAgent:
     # --- in the threads
     # -------------------------------------------------------------------------------------------
     def _changed(self, view: View) -> None:
-        """A configuration was taken or refused: swap the settings as one object, then report at once."""
-        self._settings = _settings(view.config)
+        """A configuration was taken or refused: compile what it needs, swap the settings as one object, then
+        report at once."""
+        self.force = force_of(view.config, self.learner.model.matrix)
         series("alpha", self.engine).set(view.config.alpha)
         self.report()
 
@@ -162,7 +175,7 @@ class CoreAgent:
             time.sleep(BEAT_SECONDS)
             try:
                 self.delivery = self._measured_delivery()
-                self.learner.refresh(self.live.view.config.scheduler.predictor.refresh_seconds)
+                self.learner.refresh()
                 self.report()
             except Exception:
                 logger.exception("slidingserve: the predictor's refresh failed; the model in force stays")
@@ -176,8 +189,7 @@ class CoreAgent:
         """Write this process's state file; a full disk is logged, not fatal."""
         with self._reporting:  # or an older document might be written last
             view = self.live.view
-            refresh = view.config.scheduler.predictor.refresh_seconds
-            _write(self._runtime, self._index, {**view.to_json(), **self.learner.to_json(refresh)})
+            _write(self._runtime, self._index, {**view.to_json(), **self.learner.to_json()})
 
 
 def report_fallback(runtime: Runtime, config: Any, reason: str) -> None:
@@ -208,7 +220,3 @@ def really_scheduled(requests: Any, counts: dict[str, int]) -> Features:
         else:
             prefills.append((count, before))
     return batch_features(decodes, prefills)
-
-
-def _settings(config: EngineConfig) -> tuple[Policy, PolicySettings]:
-    return policies.get(config.scheduler.policy), config.policy_settings()

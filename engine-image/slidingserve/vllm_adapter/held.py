@@ -1,25 +1,29 @@
-"""A vLLM `Request` as the method sees it: its promise (read once, never trusted) and its row of the
-snapshot."""
+"""What each request is held to: its promise, read once and never trusted, as a row of columns.
+
+The row is kept on vLLM's `Request` itself; the columns hold what does not change from step to step, so that a
+round gathers it by row instead of asking every request.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from slidingserve.core.snapshot import Phase
+import numpy as np
+
 from slidingserve.server.promise import KEY
 
 ATTRIBUTE = "slidingserve_held"
 _LONGEST = 86_400.0 * 365
+_FIRST_SIZE = 1024
+NEVER = -1
 
 
-class Held(NamedTuple):
+class Promise(NamedTuple):
     """What one request is held to; times in seconds, `arrival` on the monotonic clock of this process."""
 
-    params: Any
-    """The sampling parameters it was read from: a streaming session brings new ones, which are read anew."""
     arrival: float
     ttft: float
     tbt: float
@@ -30,22 +34,86 @@ Default = Callable[[int], tuple[float, float, bool]]
 """Prompt tokens to (L_ttft, L_tbt, safeguard) of the default class."""
 
 
-def held(request: Any, default: Default) -> Held:
-    """The promise of a request, read on first sight and kept on it.
+class Held:
+    """The tie between a request and its row. One an engine request, never shared."""
 
-    Missing or odd metadata gives the default promise: nothing that a client sends may raise in the scheduler.
-    """
-    known: Held | None = getattr(request, ATTRIBUTE, None)
-    if known is not None and known.params is request.sampling_params:
-        return known
-    value = _read(request, default)
-    setattr(request, ATTRIBUTE, value)
-    return value
+    __slots__ = ("params", "queued", "row")
+
+    def __init__(self, row: int, params: Any) -> None:
+        self.row = row
+        self.params = params
+        """The sampling parameters it was read from: a streaming session brings new ones, which are read
+        anew."""
+        self.queued = NEVER
+        """The epoch of the table in which its tokens were noted as those of a waiting request."""
 
 
-def _read(request: Any, default: Default) -> Held:
-    params = request.sampling_params
-    extra = getattr(params, "extra_args", None) or {}
+class Table:
+    """The columns, by row; a row is used again when its request is gone."""
+
+    def __init__(self, default: Default) -> None:
+        self._default = default
+        self._free = list(range(_FIRST_SIZE))
+        self.arrival = np.zeros(_FIRST_SIZE)
+        """a of equation 1."""
+        self.ttft = np.zeros(_FIRST_SIZE)
+        """L_ttft."""
+        self.tbt = np.zeros(_FIRST_SIZE)
+        """L_tbt."""
+        self.safeguard = np.zeros(_FIRST_SIZE, np.bool_)
+        """g of equation 12."""
+        self.relegated = np.zeros(_FIRST_SIZE, np.bool_)
+        """What a plan relegated: sticky for the life of the request, preempted or not."""
+        self.total = np.zeros(_FIRST_SIZE, np.int64)
+        """Of waiting requests: prompt tokens, and after a preemption output too."""
+        self.computed = np.zeros(_FIRST_SIZE, np.int64)
+        """Of waiting requests: tokens in the KV cache."""
+        self.outputs = np.zeros(_FIRST_SIZE, np.int64)
+        """Of waiting requests: tokens delivered, k of equation 1."""
+        self.epoch = 0
+        """Counts the times at which somebody else may have moved requests from queue to queue."""
+
+    def hold(self, request: Any, everyone: Iterable[Any]) -> Held:
+        """The tie of a request that has none, or whose sampling parameters are new.
+
+        `everyone` that the engine knows: asked when rows run out. Missing or odd metadata gives the default
+        promise: nothing that a client sends may raise in the scheduler.
+        """
+        held: Held | None = getattr(request, ATTRIBUTE, None)
+        if held is None:
+            held = Held(self._row(everyone), request.sampling_params)
+            self.relegated[held.row] = False
+            setattr(request, ATTRIBUTE, held)
+        held.params, held.queued = request.sampling_params, NEVER
+        promise = read(request, self._default)
+        row = held.row
+        self.arrival[row], self.ttft[row], self.tbt[row], self.safeguard[row] = promise
+        return held
+
+    def queue(self, request: Any, held: Held) -> None:
+        """Note the tokens of a request that waits: nothing changes them until it runs."""
+        row = held.row
+        self.total[row] = request.num_tokens
+        self.computed[row] = request.num_computed_tokens
+        self.outputs[row] = request.num_output_tokens
+        held.queued = self.epoch
+
+    def _row(self, everyone: Iterable[Any]) -> int:
+        if not self._free:
+            used = {held.row for one in everyone if (held := getattr(one, ATTRIBUTE, None)) is not None}
+            size = len(self.arrival)
+            self._free = [row for row in range(size) if row not in used]
+            if len(self._free) < size // 4:
+                self._free += range(size, 2 * size)
+                for name, column in vars(self).items():
+                    if isinstance(column, np.ndarray):
+                        setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
+        return self._free.pop()
+
+
+def read(request: Any, default: Default) -> Promise:
+    """The promise that the front end wrote into a request, else that of the default class."""
+    extra = getattr(request.sampling_params, "extra_args", None) or {}
     promise = extra.get(KEY) if isinstance(extra, dict) else None
     fields = promise if isinstance(promise, dict) else {}
     ttft, tbt = _limit(fields.get("ttft_s")), _limit(fields.get("tbt_s"))
@@ -55,7 +123,7 @@ def _read(request: Any, default: Default) -> Held:
     wall = fields.get("arrival")
     if not isinstance(wall, float) or not math.isfinite(wall):
         wall = request.arrival_time
-    return Held(params, _monotonic(wall), ttft, tbt, safeguard)
+    return Promise(_monotonic(wall), ttft, tbt, safeguard)
 
 
 def _monotonic(wall: float) -> float:
@@ -66,31 +134,3 @@ def _monotonic(wall: float) -> float:
 def _limit(value: object) -> float | None:
     usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST
     return float(value) if usable else None  # type: ignore[arg-type]  # `usable` says it is a number
-
-
-def running_row(request: Any, default: Default) -> tuple[Any, ...]:
-    """The row of a running request, in the order of `core.snapshot.Row`.
-
-    Work in flight counts as done (asynchronous scheduling): vLLM advances `num_computed_tokens` when it
-    schedules, and output that is still being computed stands in `num_output_placeholders`.
-    """
-    promise = held(request, default)
-    placeholders = request.num_output_placeholders
-    total = request.num_tokens + placeholders
-    computed = request.num_computed_tokens
-    outputs = request.num_output_tokens + placeholders
-    phase = Phase.DECODE if outputs and total - computed <= 1 else Phase.PREFILL
-    return (
-        request.request_id, phase, promise.arrival, total, computed, outputs,
-        promise.ttft, promise.tbt, promise.safeguard,
-    )  # fmt: skip
-
-
-def waiting_row(request: Any, default: Default) -> tuple[Any, ...]:
-    """The row of a waiting or preempted request: prompt, and after a preemption output too, is to be
-    computed."""
-    promise = held(request, default)
-    return (
-        request.request_id, Phase.WAITING, promise.arrival, request.num_tokens, request.num_computed_tokens,
-        request.num_output_tokens, promise.ttft, promise.tbt, promise.safeguard,
-    )  # fmt: skip

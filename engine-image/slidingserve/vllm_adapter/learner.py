@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from slidingserve.config import PredictorSettings
+from slidingserve.core import throughput
 from slidingserve.predictor.calibration import default_model
 from slidingserve.predictor.features import Features
 from slidingserve.predictor.model import LatencyModel
@@ -23,14 +26,22 @@ from slidingserve.vllm_adapter.identity import Limits, profile_name
 logger = logging.getLogger("vllm.slidingserve")
 
 WARM_UP_BATCHES = 2
-THROUGHPUT_MEMORY = 0.95
 
 
 class Learner:
     """Holds the model in force, swapped by reference, and all that is derived from it."""
 
-    def __init__(self, engine: str, limits: Limits, key: ProfileKey, profile_dir: Path | None) -> None:
-        """`engine`: the label of the metrics. Without `profile_dir` no profile is read or kept."""
+    def __init__(
+        self,
+        engine: str,
+        limits: Limits,
+        key: ProfileKey,
+        profile_dir: Path | None,
+        settings: Callable[[], PredictorSettings] = PredictorSettings,
+    ) -> None:
+        """`engine`: the label of the metrics. Without `profile_dir` no profile is read or kept.
+        `settings`: the live ones, asked when they are needed."""
+        self._settings = settings
         self.calibrating = False
         """Batches now are a calibration's: in vLLM's order, and out of the metrics."""
         self._engine = engine
@@ -61,9 +72,9 @@ class Learner:
         if not self._learning or self._batches <= WARM_UP_BATCHES:
             return
         self._predictor.observe(features, seconds)
-        if features.prefill_tokens:
-            self._prefill_tokens = THROUGHPUT_MEMORY * self._prefill_tokens + features.prefill_tokens
-            self._prefill_seconds = THROUGHPUT_MEMORY * self._prefill_seconds + seconds
+        self._prefill_tokens, self._prefill_seconds = throughput.update(
+            self._prefill_tokens, self._prefill_seconds, float(features.prefill_tokens), seconds
+        )
 
     def calibration(self, phase: str) -> bool:
         """Enter or leave calibration. Returns whether the predictor is calibrated.
@@ -75,7 +86,7 @@ class Learner:
             self.calibrating = phase != "end"
             self._learning = phase != "warmup"
         if phase == "end":
-            self._predictor.refit()
+            self._refit()
             self._swapped()
             if self._predictor.calibrated and self._profile is not None:
                 problem = save_profile(self._profile, self._key, self.model, self._predictor.samples)
@@ -83,25 +94,30 @@ class Learner:
                     logger.warning("slidingserve: %s", problem)
         return self._predictor.calibrated
 
-    def refresh(self, every: float) -> None:
-        """Refit if the last fit, taken or not, is `every` seconds ago and there is something new."""
-        if not self.calibrating and time.monotonic() - self._tried >= every:
+    def refresh(self) -> None:
+        """Refit if the last fit, taken or not, is `refreshSeconds` ago and there is something new."""
+        if not self.calibrating and time.monotonic() - self._tried >= self._settings().refresh_seconds:
             self._tried = time.monotonic()
-            if self._predictor.refit():
+            if self._refit():
                 self._swapped()
                 series("predictor_refreshes", self._engine).inc()
             else:
                 self._show_quality()
         series("predictor_age_seconds", self._engine).set(time.monotonic() - self._fitted)
 
-    def to_json(self, refresh_seconds: float) -> dict[str, Any]:
+    def _refit(self) -> bool:
+        settings = self._settings()
+        return self._predictor.refit(settings.method, settings.expert_samples)
+
+    def to_json(self) -> dict[str, Any]:
         """This process's report on it: quality for people, model and solo times for the API servers."""
         found = self._predictor.quality()
         return {
             "predictor": {
                 "calibrated": self._predictor.calibrated,
                 "samples": self._predictor.samples,
-                "refreshSeconds": refresh_seconds,
+                "method": self._settings().method,
+                "refreshSeconds": self._settings().refresh_seconds,
                 "ageSeconds": round(time.monotonic() - self._fitted, 1),
                 "scenes": {name: quality for name, quality in found.items() if name != OVERALL},
                 "overall": found.get(OVERALL),
@@ -113,7 +129,7 @@ class Learner:
     def _first_predictor(self) -> OnlinePredictor:
         """A stored profile whose key fits, else the cautious default model."""
         if self._profile is not None:
-            loaded = load_profile(self._profile, self._key)
+            loaded = load_profile(self._profile, self._key, signed=self._settings().method == "ols")
             if loaded.model is not None:
                 logger.info("slidingserve: profile %s is in use", self._profile)
                 return OnlinePredictor(loaded.model, calibrated=True)

@@ -27,19 +27,20 @@ class SlidingServeMixin:
 
     def schedule(self, throttle_prefills: bool = False) -> SchedulerOutput:
         """vLLM's step, in the order and within the limits of the plan."""
-        self._step = self.agent.prepare(self)
+        step = self._step = self.agent.prepare(self)
         try:
             output: SchedulerOutput = super().schedule(throttle_prefills)  # type: ignore[misc]
         finally:
-            self._step.restore(self)
-        self.agent.scheduled(self, output)
+            step.restore(self)
+        self.agent.scheduled(self, output, step)
         return output
 
     def _reserve_prefill_lookahead(self, request: Any, num_computed_tokens: int, num_new_tokens: int) -> int:
-        """vLLM asks here, last before it allocates, how many tokens a request gets: the plan's cap."""
+        """vLLM asks here, last before it allocates, how many tokens a request gets: the plan's cap, 0
+        for one that it leaves out."""
         tokens: int = super()._reserve_prefill_lookahead(request, num_computed_tokens, num_new_tokens)  # type: ignore[misc]
-        caps = self._step.caps
-        return tokens if caps is None else min(tokens, caps.get(request.request_id, tokens))
+        planned = self._step.tokens
+        return tokens if planned is None else min(tokens, planned.get(request.request_id, 0))
 
     def update_from_output(self, scheduler_output: SchedulerOutput, model_runner_output: Any) -> Any:
         """A batch is done: note when, then go on as vLLM does."""

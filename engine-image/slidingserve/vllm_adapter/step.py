@@ -1,54 +1,26 @@
-"""From plan to vLLM's own calls: order, budget, caps and admissions around one `super().schedule()`, then
+"""From decision to vLLM's own calls: order, budget, caps and admissions around one `super().schedule()`, then
 back.
 
-vLLM's `schedule()` is never copied. It serves `running` in order, then `waiting` from the front; a plan is
-carried out by what it finds there, and everything is put back afterwards, so that the next step may be
-vLLM's own.
+vLLM's `schedule()` is never copied. It serves `running` in order, then `waiting` from the front; a decision
+is carried out by what it finds there, and everything is put back afterwards, so that the next step may be
+vLLM's own. What is not undone: a request that can no longer keep its promise may have been preempted.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from slidingserve.core.plan import Plan
-from slidingserve.core.snapshot import Snapshot
-from slidingserve.vllm_adapter.held import Default, running_row, waiting_row
+import numpy as np
 
-PLANNABLE = ("WAITING", "PREEMPTED")
-GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
+from slidingserve.core.batch import batch_of
+from slidingserve.core.columns import Decision, Ints
+from slidingserve.core.rows import Phase
+from slidingserve.predictor.features import Features
+from slidingserve.vllm_adapter.observe import Seen, active, adapter, adapters_running
 
-
-def observe(scheduler: Any, now: float, throughput: float, default: Default) -> Snapshot:
-    """The scheduler's state as a snapshot. Requests that wait for something else than compute are left
-    out."""
-    rows = [running_row(request, default) for request in (*scheduler.running, *resuming(scheduler))]
-    for request in scheduler.waiting:
-        # vLLM looks after a grammar only when its scan gets that far; a plan may end the scan earlier.
-        if request.status.name == GRAMMAR:
-            scheduler._handle_blocked_waiting_request(request)
-        if request.status.name in PLANNABLE:
-            rows.append(waiting_row(request, default))
-    return Snapshot.from_rows(
-        rows,
-        now=now,
-        max_tokens=scheduler.max_num_scheduled_tokens,
-        max_admissions=max(scheduler.max_num_active_reqs - active(scheduler), 0),
-        free_kv_tokens=scheduler.kv_cache_manager.block_pool.get_num_free_blocks() * scheduler.block_size,
-        throughput=throughput,
-    )
-
-
-def active(scheduler: Any) -> int:
-    """Requests that hold a slot, or will before any that we admit."""
-    paused: int = scheduler.num_waiting_for_streaming_input
-    return len(scheduler.running) + paused + len(resuming(scheduler))
-
-
-def resuming(scheduler: Any) -> list[Any]:
-    """Requests that wait although they hold KV blocks: a streaming session whose next part has come. vLLM
-    serves them before all others that wait, so they are planned as running prefills and never capped."""
-    return [request for request in scheduler.kv_holding_waiting if request.status.name in PLANNABLE]
+UNLIMITED = 1 << 30
 
 
 @dataclass
@@ -56,59 +28,153 @@ class Step:
     """What one step changes in the scheduler and must put back. An empty one changes nothing: vLLM's own
     order."""
 
-    caps: dict[str, int] | None = None
-    """Most tokens of each request that prefills or waits; one that is absent (a decode) is not limited."""
+    tokens: dict[str, int] | None = None
+    """Most tokens of each request in this step; one that is absent gets none. None: nothing is limited."""
+    _made: tuple[Seen, dict[str, int], Ints, list[int]] | None = None
+    """What was decided: the state, tokens by request and by row, rows to admit."""
     _budget: int = 0
     _admissions: int = 0
-    _running: dict[str, int] = field(default_factory=dict)
-    _waiting: dict[str, int] = field(default_factory=dict)
+    _running: list[Any] = field(default_factory=list)
+    _waiting: list[Any] = field(default_factory=list)
+    _first: int = 0
 
-    def apply(self, scheduler: Any, snapshot: Snapshot, plan: Plan) -> None:
-        """Carry out `plan`. Raises ValueError, before anything was changed, if it would do nothing for
+    def apply(self, scheduler: Any, seen: Seen, decision: Decision) -> None:
+        """Carry out `decision`. Raises ValueError, before anything was changed, if it would do nothing for
         ever."""
-        tokens = plan.tokens
-        decodes = int(snapshot.is_decode.sum())
-        if not tokens and len(snapshot):
+        tokens = decision.tokens.tolist()
+        if seen.requests and not any(tokens):
             raise ValueError("the plan computes nothing although there is work")
-        is_decode = dict(zip(snapshot.ids, snapshot.is_decode.tolist(), strict=True))
-        rank = {name: place for place, name in enumerate(plan.order)}
-        last = len(rank)
-        # Decodes first: they are served first and preempted last, since vLLM takes its victim from the end.
-        key = {
-            name: (0 if decode else 1 if name in tokens else 2, 0 if decode else rank.get(name, last))
-            for name, decode in is_decode.items()
-        }
-        admitted = [name for name in plan.order if name in tokens]
-        by_id = {request.request_id: request for request in scheduler.waiting}
-        first = [by_id[name] for name in admitted if name in by_id]
-
-        self._budget, self._admissions = scheduler.max_num_scheduled_tokens, scheduler.max_num_active_reqs
-        self._running = {request.request_id: place for place, request in enumerate(scheduler.running)}
-        self._waiting = {name: place for place, name in enumerate(by_id)}
-        free = {request.request_id for request in resuming(scheduler)}
-        self.caps = {n: tokens.get(n, 0) for n, decode in is_decode.items() if not decode and n not in free}
+        order = decision.order.tolist()
+        started = seen.running + seen.holding
+        admitted = _admissible(scheduler, seen, [row for row in order if row >= started and tokens[row]])
+        evicted = _make_room(scheduler, seen, admitted, tokens, order)
+        for row in evicted:
+            tokens[row] = 0
+        self._begin(scheduler)
         # From here on `restore` undoes what was done, also half of it.
-        scheduler.running.sort(key=lambda request: key[request.request_id])
+        self.tokens = {seen.requests[row].request_id: count for row, count in enumerate(tokens) if count}
+        self._made = seen, self.tokens, np.array(tokens, np.int64), admitted
+        for row in range(seen.running, started):
+            self.tokens[seen.requests[row].request_id] = UNLIMITED
+        _sort_running(scheduler, seen, decision, set(evicted))
+        self._put_first(scheduler, [seen.requests[row] for row in admitted])
+        scheduler.max_num_scheduled_tokens = min(int(decision.budget), self._budget)
+        scheduler.max_num_active_reqs = min(active(scheduler) + len(admitted), self._admissions)
+
+    def _begin(self, scheduler: Any) -> None:
+        self._budget, self._admissions = scheduler.max_num_scheduled_tokens, scheduler.max_num_active_reqs
+        self._running, self._waiting = list(scheduler.running), list(scheduler.waiting)
+        self._first = 0
+
+    def _put_first(self, scheduler: Any, first: list[Any]) -> None:
         if first:
             chosen = set(map(id, first))
-            rest = [request for request in scheduler.waiting if id(request) not in chosen]
+            rest = [request for request in self._waiting if id(request) not in chosen]
             scheduler.waiting.clear()
             scheduler.waiting.extend(first)
             scheduler.waiting.extend(rest)
-        scheduler.max_num_scheduled_tokens = min(max(plan.budget, min(decodes, self._budget)), self._budget)
-        scheduler.max_num_active_reqs = min(active(scheduler) + len(first), self._admissions)
+            self._first = len(first)
 
     def restore(self, scheduler: Any) -> None:
         """Put limits and orders back; requests that were admitted or preempted meanwhile keep their new
         places."""
-        if self.caps is None:
+        if self.tokens is None:
             return
-        self.caps = None
+        self.tokens = None
         scheduler.max_num_scheduled_tokens = self._budget
         scheduler.max_num_active_reqs = self._admissions
-        end = len(self._running)
-        scheduler.running.sort(key=lambda request: self._running.get(request.request_id, end))
-        # Preempted requests were put in front and have no old place: they stay in front.
-        waiting = sorted(scheduler.waiting, key=lambda request: self._waiting.get(request.request_id, -1))
+        running, before = scheduler.running, self._running
+        if len(running) >= len(before):  # none was preempted: vLLM then admits none
+            running[: len(before)] = before
+            if len(scheduler.waiting) == len(self._waiting) - self._first:
+                return  # all that stood in front were admitted, and the others never moved
+        else:
+            kept = set(map(id, running))
+            running[:] = [request for request in before if id(request) in kept]
+        known, now = set(map(id, self._waiting)), list(scheduler.waiting)
+        present = set(map(id, now))
         scheduler.waiting.clear()
-        scheduler.waiting.extend(waiting)
+        # Preempted requests were put in front and have no old place: they stay in front.
+        scheduler.waiting.extend([request for request in now if id(request) not in known])
+        scheduler.waiting.extend([request for request in self._waiting if id(request) in present])
+
+    def features(self, counts: dict[str, int]) -> Features | None:
+        """The batch as the predictor sees it, if vLLM made what was decided; None if it did not.
+
+        `counts`: tokens by request, as vLLM scheduled them; `num_computed_tokens` already has them.
+        """
+        if self._made is None or counts != self._made[1]:
+            return None
+        seen, _, tokens, admitted = self._made
+        for row in admitted:  # only vLLM knows what the prefix cache had of them
+            seen.columns.cached[row] = seen.requests[row].num_computed_tokens - tokens[row]
+        return Features(*batch_of(seen.columns, tokens))
+
+
+def _sort_running(scheduler: Any, seen: Seen, decision: Decision, evicted: set[int]) -> None:
+    """Who is served first stands first; who is preempted first stands last.
+
+    Decodes, then prefills in the plan's order, then decodes that are skipped, then prefills that are held
+    back, relegated ones last: vLLM takes its victim from the end.
+    """
+    count = seen.running
+    served = decision.tokens[:count] > 0
+    decode = seen.columns.phase[:count] == int(Phase.DECODE)
+    group = np.where(served, np.where(decode, 0, 1), np.where(decode, 2, 3))
+    group[~served & decision.relegated[:count]] = 4
+    rank = np.zeros(len(seen.requests), np.int64)
+    rank[decision.order] = np.arange(len(decision.order))
+    rank[:count][decode] = 0
+    places: Ints = np.lexsort((rank[:count], group))
+    ordered = [seen.requests[row] for row in places.tolist() if row not in evicted]
+    if len(ordered) < len(scheduler.running):
+        # Requests whose last token is being computed are in no plan. They end by themselves.
+        planned = set(map(id, ordered))
+        ordered = [request for request in scheduler.running if id(request) not in planned] + ordered
+    scheduler.running[:] = ordered
+
+
+def _admissible(scheduler: Any, seen: Seen, admitted: list[int]) -> list[int]:
+    """Those of the requests to admit whose LoRA adapters have a place together with the running ones'."""
+    if not scheduler.lora_config:
+        return admitted
+    used, kept = adapters_running(scheduler), []
+    for row in admitted:
+        mine = {adapter(seen.requests[row])} - {0}
+        if len(used | mine) <= scheduler.lora_config.max_loras:
+            used |= mine
+            kept.append(row)
+    return kept
+
+
+def _make_room(
+    scheduler: Any, seen: Seen, admitted: list[int], tokens: list[int], order: list[int]
+) -> list[int]:
+    """Preempt running prefills that cannot keep their promise where they stand in the way of requests to
+    admit that rank before them. Returns their rows.
+
+    Such a request computes only when nothing else can, and would hold a slot and its KV blocks meanwhile. It
+    is computed again later, from the start, or from what the prefix cache still has.
+    """
+    if not admitted or not seen.evictable:
+        return []
+    rank = {row: place for place, row in enumerate(order)}
+    victims = sorted(seen.evictable, key=rank.__getitem__)  # the last goes first
+    last = rank[admitted[-1]]
+    pool, size = scheduler.kv_cache_manager.block_pool, scheduler.block_size
+    columns, started = seen.columns, seen.running + seen.holding
+    # A block more for each: what a request has in its last block is not known here.
+    blocks = sum(tokens[row] // size + 1 for row in range(started) if tokens[row])
+    blocks += sum(int(columns.remaining[row]) // size + 1 for row in admitted)
+    evicted: list[int] = []
+    while victims and rank[victims[-1]] > last:
+        slots = scheduler.max_num_active_reqs - active(scheduler)
+        if slots >= len(admitted) and pool.get_num_free_blocks() >= blocks:
+            break
+        row = victims.pop()
+        if tokens[row]:
+            blocks -= tokens[row] // size + 1
+        scheduler.running.remove(seen.requests[row])
+        scheduler._preempt_request(seen.requests[row], time.monotonic())
+        evicted.append(row)
+    return evicted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from slidingserve import policies
+from slidingserve.core.columns import BRANCHES
 from slidingserve.predictor.features import Features, Scene
 from slidingserve.server.metrics import series, touch
 from slidingserve.vllm_adapter.clock import Batch
@@ -16,7 +17,7 @@ def touch_core(engine: str) -> None:
         "core",
         engine=(engine,),
         policy=tuple(policies.names()),
-        branch=("chunker", "constructor", "fallback", "stock"),
+        branch=(*BRANCHES, "fallback"),
         scene=tuple(scene.value for scene in Scene),
         phase=("waiting", "prefill", "decode"),
         role=("core",),

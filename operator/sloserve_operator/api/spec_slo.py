@@ -87,8 +87,10 @@ class Chunk(Model):
 class Scheduler(Model):
     """Settings of the scheduler inside the engines."""
 
-    policy: Literal["slidingserve_paper", "fcfs"] = Field(
-        default="slidingserve_paper", description="Scheduling policy; fcfs leaves the order to vLLM."
+    policy: Literal["slidingserve_paper", "sarathi_edf", "qoserve", "ppas", "fcfs"] = Field(
+        default="slidingserve_paper",
+        description="Scheduling policy: slidingserve_paper, or a baseline to compare with; fcfs leaves the"
+        " order to vLLM.",
     )
     alpha: float | None = Field(
         default=None,

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import jsonschema
 import pytest
+from pydantic.alias_generators import to_camel
 from slidingserve import config, policies
 from slidingserve.config import ConfigError, EngineConfig, SchedulerSettings, builtin, loads, revision_of
+from slidingserve.core.settings import PolicySettings
 
 DIALOGUE = {
     "name": "dialogue",
@@ -141,7 +144,7 @@ def _class(**changes: Any) -> dict[str, Any]:
         ),
         (
             {"scheduler": {"policy": "edf"}},
-            "scheduler.policy: \"edf\" should be 'fcfs' or 'slidingserve_paper'",
+            "scheduler.policy: \"edf\" should be 'fcfs', 'ppas', 'qoserve', 'sarathi_edf' or 'sli",
         ),
         (
             {"scheduler": {"alpha": "abc"}},
@@ -152,6 +155,30 @@ def _class(**changes: Any) -> dict[str, Any]:
         (
             {"scheduler": {"predictor": {"refreshSeconds": 0}}},
             "scheduler.predictor.refreshSeconds: 0 should be",
+        ),
+        (
+            {"scheduler": {"predictor": {"method": "ridge"}}},
+            "scheduler.predictor.method: \"ridge\" should be 'robust' or 'ols'; expected: How it is fitted",
+        ),
+        (
+            {"scheduler": {"predictor": {"expertSamples": 1}}},
+            "scheduler.predictor.expertSamples: 1 should be greater than or equal to 8",
+        ),
+        (
+            {"scheduler": {"options": {"search": "binary"}}},
+            "scheduler.options.search: \"binary\" should be 'clamped' or 'paper'; expected: b in [max(|D|",
+        ),
+        (
+            {"scheduler": {"options": {"quantum": 0}}},
+            "scheduler.options.quantum: 0 should be greater than or equal to 1; expected: Tokens a cell",
+        ),
+        (
+            {"scheduler": {"options": {"constructor": "yes"}}},
+            'scheduler.options.constructor: "yes" should be a valid boolean; expected: Whether Algorithm 2',
+        ),
+        (
+            {"scheduler": {"options": {"budget": 1.5}}},
+            "scheduler.options.budget: 1.5 should be a valid integer",
         ),
         (
             {"scheduler": {"chunk": {"minTokens": 1.5}}},
@@ -208,6 +235,42 @@ def test_a_chunk_above_what_this_engine_batches_is_refused_by_the_engine_alone()
         "(max_num_batched_tokens); give at most 2048"
     )
     read.check_engine(max_num_batched_tokens=99_999)
+
+
+def test_a_budget_above_what_this_engine_batches_is_refused_too() -> None:
+    with pytest.raises(ConfigError, match=r"scheduler.options.budget: 4096 is above the 2048 tokens"):
+        scheduler(options={"budget": 4096}).check_engine(max_num_batched_tokens=2048)
+
+
+SETTINGS = {field.name: field for field in dataclasses.fields(PolicySettings)}
+OPTIONS = sorted(SETTINGS.keys() - {"alpha", "min_chunk", "max_chunk"})
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_setting_of_a_policy_is_an_option_with_its_default_its_words_and_its_effect(name: str) -> None:
+    field = config.MethodOptions.model_fields[name]
+    assert field.default == SETTINGS[name].default
+    assert len(field.description or "") > 20
+    kind = get_type_hints(PolicySettings)[name]
+    choices = get_args(kind)
+    if kind is bool:
+        other: Any = not field.default
+    elif all(isinstance(choice, str) for choice in choices) and choices:
+        other = next(choice for choice in choices if choice != field.default)
+        assert other in str(field.description), "an error tells the choices"
+    else:
+        other = 2
+    read = scheduler(options={to_camel(name): other})
+    assert read.unknown_keys() == []
+    assert getattr(read.policy_settings(), name) == other != field.default
+    with pytest.raises(
+        ConfigError, match=rf"^scheduler\.options\.{to_camel(name)}: .* should .*; expected: "
+    ):
+        scheduler(options={to_camel(name): []})
+
+
+def test_without_options_the_settings_are_the_policies_own() -> None:
+    assert builtin().policy_settings() == PolicySettings()
 
 
 def test_every_policy_can_be_named_in_the_configuration_and_no_other() -> None:
