@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = (
     "sloserve_operator.api.generated",
     "slidingserve.generated",
+    "slidingserve.hardware.generated",
     "dashboards.build",
 )
 

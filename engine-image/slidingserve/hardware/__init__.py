@@ -6,6 +6,7 @@
 from slidingserve.hardware.base import (
     NVLINK,
     PCIE,
+    PCIE5,
     Hardware,
     with_allreduce,
     with_host,
@@ -20,6 +21,7 @@ from slidingserve.hardware.timing import Timing, batch_seconds
 __all__ = [
     "NVLINK",
     "PCIE",
+    "PCIE5",
     "Hardware",
     "Timing",
     "batch_seconds",

@@ -43,6 +43,8 @@ class Hardware:
 
 PCIE = (20e-6, 10e9)
 """An all-reduce over PCIe: seconds, and bytes a second."""
+PCIE5 = (10e-6, 18e9)
+"""The same over PCIe 5.0."""
 NVLINK = (12e-6, 45e9)
 """An all-reduce over an NVLink bridge."""
 

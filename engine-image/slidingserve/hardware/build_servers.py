@@ -23,7 +23,7 @@ VIDUR = (
 
 
 def servers(raw: Path) -> dict[str, np.ndarray]:
-    """Prefill attention without context, decode attention, the head's product; Vidur's layers."""
+    """Prefill attention without context, decode attention; the A100's head and layers."""
     arrays: dict[str, np.ndarray] = {}
     for gpu, (folder, version) in GPUS.items():
         base = raw / "aiconfigurator/data" / folder
@@ -40,13 +40,13 @@ def servers(raw: Path) -> dict[str, np.ndarray]:
             if count in DECODES and context in DECODE_CONTEXTS:
                 table[DECODES.index(count), DECODE_CONTEXTS.index(context)] = row["latency"] * 1e-3
         arrays[f"{gpu}/decode"] = table
-        head = {
-            row["m"]: row["latency"] * 1e-3
-            for row in _rows(base / f"gemm/vllm/{version}/gemm_perf.parquet")
-            if row["gemm_dtype"] == "bfloat16" and (row["n"], row["k"]) == (65536, 4096) and row["m"] <= 1024
-        }
-        arrays[f"{gpu}/head_at"] = np.array(sorted(head), np.int32)
-        arrays[f"{gpu}/head"] = np.array([head[m] for m in sorted(head)], np.float32)
+    head = {
+        row["m"]: row["latency"] * 1e-3
+        for row in _rows(raw / "aiconfigurator/data/a100_sxm/gemm/vllm/0.14.0/gemm_perf.parquet")
+        if row["gemm_dtype"] == "bfloat16" and (row["n"], row["k"]) == (65536, 4096) and row["m"] <= 1024
+    }
+    arrays["A100/head_at"] = np.array(sorted(head), np.int32)
+    arrays["A100/head"] = np.array([head[m] for m in sorted(head)], np.float32)
     arrays["A100/tokens"], arrays["A100/layers"] = _vidur(
         raw / "vidur/data/profiling/compute/a100/meta-llama/Meta-Llama-3-8B/mlp.csv"
     )

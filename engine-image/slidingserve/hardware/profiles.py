@@ -8,7 +8,8 @@ from functools import cache
 
 import numpy as np
 
-from slidingserve.hardware.base import PCIE, Hardware, allreduce
+from slidingserve.hardware import sources
+from slidingserve.hardware.base import PCIE, PCIE5, Hardware, allreduce
 from slidingserve.hardware.layers import Dense, every_count, fused, vidur
 from slidingserve.hardware.shapes import GIB, LLAMA, QWEN, Shape, kv_tokens
 from slidingserve.hardware.surface import Kernel, Surface, formula, measured, parts
@@ -16,7 +17,7 @@ from slidingserve.hardware.tables import fits
 from slidingserve.hardware.timing import Timing
 
 HOST = 2e-3
-"""Seconds a step spends on the host, assumed."""
+"""Seconds a step spends on the host where nothing hides it, assumed."""
 
 
 def ga102(gpu: str, shape: Shape, bandwidth: float, memory: float) -> Hardware:
@@ -35,43 +36,43 @@ def ga102(gpu: str, shape: Shape, bandwidth: float, memory: float) -> Hardware:
     )
     link = allreduce(2, shape.layers, shape.hidden, *PCIE)
     return _hardware(
-        f"{gpu.lower()}-tp2-{shape.title.lower()}",
+        f"{gpu.lower()}-tp2-{shape.slug}",
         f"{shape.title} on 2 x {_TITLES[gpu]}",
         shape,
         _timing(every_count(gpu, shape, 2), formula(kernel), shape.layers, link, HOST),
         gpus=2,
         kv=kv_tokens(shape, 2, memory),
         limits=(2048, 256),
-        sources="",
+        text=sources.ga102(gpu, shape.title, f"{shape.weight_bytes / 1e9:.2f}", shape.kv_bytes),
     )
 
 
 def served(gpu: str, gpus: int, kv: int, limits: tuple[int, int]) -> Hardware:
     """RTX 4090 and RTX PRO 6000: vLLM's own kernels, dense and mixed attention, all measured."""
-    link = allreduce(gpus, LLAMA.layers, LLAMA.hidden, *PCIE)
+    link = allreduce(gpus, LLAMA.layers, LLAMA.hidden, *PCIE5)
     return _hardware(
-        f"{gpu.lower()}-tp{gpus}-{LLAMA.title.lower()}",
+        f"{gpu.lower()}-tp{gpus}-{LLAMA.slug}",
         f"{LLAMA.title} on {gpus} x {_TITLES[gpu]}" if gpus > 1 else f"{LLAMA.title} on {_TITLES[gpu]}",
         LLAMA,
         _timing(fused(gpu, gpus), measured(gpu, gpus), LLAMA.layers, link, 0.0),
         gpus=gpus,
         kv=kv,
         limits=limits,
-        sources="",
+        text=sources.served(gpu, gpus),
     )
 
 
 def server(gpu: str, dense: Dense, walk: float, mixed: float, limits: tuple[int, int]) -> Hardware:
     """A100 and H100 of 80 GB: attention of vLLM's kernels in parts, dense layers from elsewhere."""
     return _hardware(
-        f"{gpu.lower()}-tp1-{LLAMA.title.lower()}",
+        f"{gpu.lower()}-tp1-{LLAMA.slug}",
         f"{LLAMA.title} on {_TITLES[gpu]}",
         LLAMA,
         _timing(dense, parts(gpu, walk, mixed), LLAMA.layers, (0.0, 0.0), 0.0),
         gpus=1,
         kv=kv_tokens(LLAMA, 1, 79.2 * GIB),
         limits=limits,
-        sources="",
+        text=sources.server(gpu),
     )
 
 
@@ -145,7 +146,7 @@ def _hardware(
     gpus: int,
     kv: int,
     limits: tuple[int, int],
-    sources: str,
+    text: str,
 ) -> Hardware:
     return Hardware(
         name=name,
@@ -163,5 +164,5 @@ def _hardware(
         head_size=shape.head_size,
         vocab=shape.vocab,
         max_model_len=shape.max_model_len,
-        sources=sources,
+        sources=text,
     )

@@ -17,6 +17,8 @@ class Shape:
     """What of a model decides its times: sizes of its matrices and of its KV cache."""
 
     title: str
+    slug: str
+    """In the names of profiles."""
     layers: int
     hidden: int
     ffn: int
@@ -33,8 +35,8 @@ class Shape:
         return self.layers * self.kv_heads * self.head_size * 2 * 2
 
 
-LLAMA = Shape("Llama-3.1-8B", 32, 4096, 14336, 32, 8, 128, 128256, 16.06e9, 131072)
-QWEN = Shape("Qwen2.5-7B", 28, 3584, 18944, 28, 4, 128, 152064, 15.23e9, 32768)
+LLAMA = Shape("Llama-3.1-8B", "llama3.1-8b", 32, 4096, 14336, 32, 8, 128, 128256, 16.06e9, 131072)
+QWEN = Shape("Qwen2.5-7B", "qwen2.5-7b", 28, 3584, 18944, 28, 4, 128, 152064, 15.23e9, 32768)
 
 
 def kv_tokens(shape: Shape, gpus: int, memory: float, block_size: int = 16) -> int:
