@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import config
 from slidingserve import hardware
 from slidingserve.core.compiled import compiled
 from slidingserve.hardware import Hardware, Timing, batch_seconds
@@ -169,16 +170,17 @@ def _repeat(timing: Timing, tokens: np.ndarray, cached: np.ndarray, decodes: np.
     return total
 
 
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.parametrize("name", ["rtx3090-tp2-llama3.1-8b", "rtxpro6000-tp1-llama3.1-8b"])
 def test_a_batch_of_64_decodes_and_2_prefills_costs_microseconds(name: str) -> None:
     batch = (np.array([200, 100]), np.array([1000, 0]), np.arange(64) * 30)
     timing = hardware.get(name).timing
     _repeat(timing, *batch, 1)
-    best = min(_clock(timing, batch) for _ in range(5))
-    assert best < 3e-6
+    assert min(_clock(timing, batch) for _ in range(20)) < 3e-6
 
 
 def _clock(timing: Timing, batch: tuple[np.ndarray, np.ndarray, np.ndarray]) -> float:
-    start = time.perf_counter()
-    _repeat(timing, *batch, 10_000)
-    return (time.perf_counter() - start) / 10_000
+    """Processor time of one call: a busy machine does not count."""
+    start = time.process_time()
+    _repeat(timing, *batch, 2_000)
+    return (time.process_time() - start) / 2_000
