@@ -9,20 +9,25 @@ from slidingserve.core.compiled import compiled
 
 MOST_CELLS = 2048
 """Columns of the table. A capacity that would need more gets a larger quantum."""
+FINE_CELLS = 128
+"""Where the quantum would leave fewer columns, cells are smaller: so many cost little and lose less."""
 
 
 @compiled
 def cell_size(capacity: int, quantum: int) -> int:
-    """Tokens a cell: the quantum, or more where the table would have over `MOST_CELLS` columns."""
-    return max(quantum, (capacity + MOST_CELLS - 1) // MOST_CELLS)
+    """Tokens a cell: the quantum, less for small capacities, more for those beyond `MOST_CELLS` columns."""
+    finer = (capacity + FINE_CELLS - 1) // FINE_CELLS
+    least = (capacity + MOST_CELLS - 1) // MOST_CELLS
+    return max(min(quantum, finer), least, 1)
 
 
 @compiled
 def knapsack(weights: Ints, values: Floats, capacity: int, quantum: int) -> Bools:
     """Which of k items to take, shape k: the most value (above 0 each) with weights up to `capacity`.
 
-    Weights are counted in cells of `quantum` tokens, rounded up, so what is taken always fits. Exact with
-    quantum 1 up to `MOST_CELLS` tokens. Among equal values the earlier items are kept.
+    Weights are counted in cells of at most `quantum` tokens, rounded up, so what is taken always fits. Exact
+    with quantum 1 up to `MOST_CELLS` tokens, and with any up to `FINE_CELLS`. Among equal values the earlier
+    items are kept.
     """
     k = len(weights)
     taken = np.zeros(k, np.bool_)

@@ -99,7 +99,7 @@ class PolicySettings:
     rest: Literal["leave", "fill"] = "leave"
     """Capacity that whole prefills leave: unused (equation 22), or offered to the queue in order."""
     quantum: int = 16
-    """Tokens a cell of the knapsack's table; 1 is exact."""
+    """Most tokens a cell of the knapsack's table; 1 is exact."""
 
     # QoServe.
     grid: Literal["artifact", "rescaled"] = "artifact"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slidingserve.policies import PolicySettings
+from slidingserve import policies
+from slidingserve.policies import Policy, PolicySettings, fcfs
+from slidingserve.policies.adapt import CompiledPolicy
+from slidingserve.policies.dispatch import NAMES
 from slidingserve.predictor.model import LatencyModel, Weights
 
-from tests.unit.engine.states import MODEL
+from tests.unit.engine.states import MODEL, state, waiting
+from tests.unit.engine.states import settings as every_setting
 from tests.unit.engine.tiny_engine import Request, TinyEngine
 
 
@@ -49,10 +53,15 @@ def test_a_cache_that_holds_one_request_at_a_time_starves_nobody() -> None:
     engine.run(20_000)
 
 
-@pytest.mark.parametrize("late", ["last", "paper_equation"])
+def policy_of(name: str) -> Policy:
+    """As the simulator has it: fcfs too plans its steps."""
+    return CompiledPolicy("fcfs", fcfs.plan) if name == "fcfs" else policies.get(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_nobody_starves_under_any_finite_load(late: str, data: st.DataObject) -> None:
+def test_nobody_starves_under_any_finite_load_whatever_the_options(name: str, data: st.DataObject) -> None:
     one = st.builds(
         Request,
         name=st.just(""),
@@ -70,6 +79,33 @@ def test_nobody_starves_under_any_finite_load(late: str, data: st.DataObject) ->
         cache=data.draw(st.integers(1600, 20_000)),
         max_requests=data.draw(st.integers(1, 12)),
         max_tokens=data.draw(st.integers(1, 600)),
-        chosen=PolicySettings(late=late, alpha=data.draw(st.floats(0, 2))),  # type: ignore[arg-type]
+        chosen=data.draw(every_setting),
+        policy=policy_of(name),
     )
     engine.run(200_000)
+
+
+def test_a_relegated_request_gives_way_and_is_served_in_the_end() -> None:
+    hopeless = Request("hopeless", 0.0, 3000, 2, 0.05, 0.05)
+    others = [Request(f"r{i}", i * 0.1, 400, 10, 2.0, 0.05) for i in range(10)]
+    engine = TinyEngine([hopeless, *others], policy=policies.get("qoserve"))
+    engine.run(2000)
+    assert hopeless.relegated
+    assert [r.name for r in engine.requests if r.late] == ["hopeless"]
+    assert not any(r.relegated for r in others)
+
+
+def test_requests_that_are_held_back_take_no_admissions_from_those_that_run() -> None:
+    """One place is left: what stands first in order gets it, not what stands first in the queue."""
+    rows = [waiting("late", 500, slack=-1.0), waiting("due", 500, slack=5.0)]
+    for name in ("slidingserve_paper", "qoserve"):
+        plan = policies.get(name).plan(state(*rows, max_admissions=1), MODEL, PolicySettings())
+        assert plan is not None
+        assert plan.tokens == {"due": 500}
+
+
+def test_a_relegated_request_keeps_no_cache_from_others() -> None:
+    rows = [waiting("out", 39_500, slack=9.0, relegated=True), waiting("in", 900, slack=9.0)]
+    plan = policies.get("qoserve").plan(state(*rows, free_kv_tokens=40_000), MODEL, PolicySettings())
+    assert plan is not None
+    assert plan.tokens == {"in": 900}

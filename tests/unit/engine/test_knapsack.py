@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slidingserve.core.knapsack import MOST_CELLS, cell_size, knapsack
+from slidingserve.core.knapsack import FINE_CELLS, MOST_CELLS, cell_size, knapsack
 
 items = st.lists(st.tuples(st.integers(1, 60), st.floats(0.01, 10)), max_size=14)
 
@@ -44,11 +44,19 @@ def test_among_equal_values_the_earlier_items_are_kept() -> None:
     assert chosen([(10, 1.0)] * 5, 30, 1) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("capacity", [1, 2048, 2049, 16_384, 1 << 24])
+@given(items, st.integers(0, 128), st.integers(1, 64))
+def test_small_capacities_are_exact_whatever_the_quantum(
+    made: list[tuple[int, float]], capacity: int, quantum: int
+) -> None:
+    assert chosen(made, capacity, quantum) == chosen(made, capacity, 1)
+
+
+@pytest.mark.parametrize("capacity", [0, 1, 200, 2048, 2049, 16_384, 1 << 24])
 @pytest.mark.parametrize("quantum", [1, 16])
 def test_the_table_is_bounded(capacity: int, quantum: int) -> None:
     size = cell_size(capacity, quantum)
-    assert size >= quantum
     assert capacity // size <= MOST_CELLS
     if capacity <= MOST_CELLS * quantum:
-        assert size == quantum
+        assert 1 <= size <= quantum
+    if size < quantum:
+        assert capacity // size <= FINE_CELLS

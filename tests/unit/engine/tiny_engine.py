@@ -26,6 +26,7 @@ class Request:
     computed: int = 0
     late: list[int] = field(default_factory=list)
     delivered: int = 0
+    relegated: bool = False
 
     @property
     def prefill_tokens(self) -> int:
@@ -33,7 +34,9 @@ class Request:
 
     def row(self) -> Row:
         counts = (self.prefill_tokens, self.computed, self.delivered)
-        return Row(self.name, self.phase, self.arrival, *counts, self.ttft, self.tbt)
+        return Row(
+            self.name, self.phase, self.arrival, *counts, self.ttft, self.tbt, relegated=self.relegated
+        )
 
 
 @dataclass
@@ -82,6 +85,8 @@ class TinyEngine:
     def execute(self, plan: Plan, by_name: dict[str, Request]) -> None:
         taken = self.model.predict(plan.predicted_features)
         self.now += taken
+        for name in plan.relegated:
+            by_name[name].relegated = True
         for name, count in plan.tokens.items():
             request = by_name[name]
             was_decode = request.phase == Phase.DECODE
