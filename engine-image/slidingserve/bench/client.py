@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-from slidingserve.bench.workload import Item
+from slidingserve.bench.workload import Item, Promise
 
 _CONNECT_SECONDS = 10.0
 
@@ -54,6 +54,7 @@ class Result:
     error: str | None = None
     token_times: list[float] = field(default_factory=list)
     text: str = ""
+    promise: Promise | None = None
 
     @property
     def ok(self) -> bool:
@@ -91,7 +92,14 @@ async def first_model(client: httpx.AsyncClient) -> str:
 
 async def send(client: httpx.AsyncClient, target: Target, item: Item, started: float) -> Result:
     """Send one item now and read its stream to the end; ``started`` is the run's zero (monotonic s)."""
-    result = Result(item.index, item.slo_class, item.arrival, item.prompt_tokens, item.output_tokens)
+    result = Result(
+        item.index,
+        item.slo_class,
+        item.arrival,
+        item.prompt_tokens,
+        item.output_tokens,
+        promise=item.promise,
+    )
     sent = time.monotonic()
     result.sent = sent - started
     try:

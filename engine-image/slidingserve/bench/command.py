@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Mapping
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +21,10 @@ from rich.progress import Progress as Bar
 
 from slidingserve.bench import report, score, workload
 from slidingserve.bench.client import Result, Target, first_model, http_client
+from slidingserve.bench.promises import promised, solo_of
 from slidingserve.bench.replay import Progress, replay
+from slidingserve.workloads import Reading, names, options
+from slidingserve.workloads.slo import PAPER, Slo
 
 
 def bench_command(
@@ -28,8 +33,9 @@ def bench_command(
         str,
         typer.Option(
             "--workload",
-            help="A .jsonl or .csv file (arrival, prompt or prompt_tokens, output_tokens, slo_class), "
-            f"or {workload.TWO_CLASS}: a generated mix.",
+            metavar="NAME|FILE",
+            help=f"{workload.TWO_CLASS} (a generated mix), {', '.join(names())}; or a .csv, .jsonl or "
+            "ShareGPT .json file (arrival, prompt or prompt_tokens, output_tokens, slo_class).",
         ),
     ] = workload.TWO_CLASS,
     mix: Annotated[
@@ -37,18 +43,40 @@ def bench_command(
         typer.Option(help="A class of the generated mix: NAME:SHARE:PROMPT-RANGE:OUTPUT-RANGE."),
     ] = None,
     requests: Annotated[
-        int | None, typer.Option(min=1, help="How many requests (generated: 100; a file: all).")
+        int | None,
+        typer.Option(min=1, help="How many requests (generated: 100, named: 2000; recorded or a file: all)."),
     ] = None,
-    rate: Annotated[float, typer.Option(help="Requests a second of the generated mix (Poisson).")] = 1.0,
-    time_scale: Annotated[float, typer.Option(min=0, help="Multiplies the arrival times of a file.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Seed of the mix and of the prompts.")] = 0,
-    slo: Annotated[
-        list[str] | None, typer.Option(help="Promise of a class: CLASS=TTFT_MS/TBT_MS. Attainment needs it.")
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            "--rate",
+            "--qps",
+            help="Mean requests a second (generated: 1); a trace's own times are stretched.",
+        ),
+    ] = None,
+    arrivals: options.ArrivalsOption = None,
+    time_scale: Annotated[float, typer.Option(min=0, help="Multiplies the arrival times.")] = 1.0,
+    seed: options.Seed = 0,
+    column: options.Column = None,
+    time_unit: options.TimeUnit = None,
+    zero_output: options.ZeroOutputOption = "one",
+    missing_output: options.MissingOutput = None,
+    tokens_per_word: options.TokensPerWord = 1.3,
+    slo: options.SloOption = None,
+    solo: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROFILE|FILE",
+            help="Solo times that slowdowns (5x) multiply: a hardware profile, or a .csv of prompt_tokens, "
+            "seconds. With it dialogue and summarization get the paper's promises unless --slo says other.",
+        ),
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="Model name; default: the first that the server lists.")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Most requests open at once.")] = 256,
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Most requests open at once; default: as many as come.")
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a whole request.")] = 120.0,
     warm_cache: Annotated[
         bool,
@@ -60,11 +88,14 @@ def bench_command(
     """Replay a workload against an OpenAI endpoint and score the latency promises by class."""
     console = Console(stderr=True)
     try:
-        items = _items(workload_name, mix or [], requests, rate, time_scale, seed)
-        promises = dict(score.Promise.parse(text) for text in slo or [])
+        reading = options.reading_of(column, time_unit, zero_output, missing_output, tokens_per_word)
+        slos = options.slos(slo, PAPER if solo else {})
+        items = _items(workload_name, mix or [], requests, rate, arrivals, seed, reading, slos, console)
+        items = [changed(item, arrival=item.arrival * time_scale) for item in items]
+        items = promised(items, slos, solo_of(solo) if solo else None)
         if not url.startswith(("http://", "https://")):
             raise workload.WorkloadError(f"--url {url!r}: write http://HOST:PORT/v1")
-    except (workload.WorkloadError, score.TargetsError) as error:
+    except workload.WorkloadError as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(2) from error
     try:
@@ -77,7 +108,7 @@ def bench_command(
     began = time.monotonic()
     results = _replay(items, target, concurrency, console)
     duration = time.monotonic() - began
-    scores = score.by_class(results, promises)
+    scores = score.by_class(results)
     report.show(Console(), results, scores, duration)
     if output is not None:
         config: dict[str, Any] = {
@@ -87,12 +118,14 @@ def bench_command(
             "mix": mix,
             "requests": len(items),
             "rate": rate,
+            "arrivals": arrivals,
             "time_scale": time_scale,
             "seed": seed,
             "concurrency": concurrency,
             "timeout_s": timeout,
             "warm_cache": warm_cache,
-            "slo": slo or [],
+            "slo": {name: str(one) for name, one in slos.items()},
+            "solo": solo,
         }
         report.write(output, report.document(results, scores, config, duration))
         console.print(f"result: {output}", markup=False, highlight=False)
@@ -102,17 +135,32 @@ def bench_command(
 
 
 def _items(
-    name: str, mix: list[str], requests: int | None, rate: float, time_scale: float, seed: int
+    name: str,
+    mix: list[str],
+    requests: int | None,
+    rate: float | None,
+    arrivals: str | None,
+    seed: int,
+    reading: Reading,
+    slos: Mapping[str, Slo],
+    console: Console,
 ) -> list[workload.Item]:
+    """What to send; what a file's reader had to say goes to ``console``."""
     if name == workload.TWO_CLASS:
         mixes = [workload.ClassMix.parse(text) for text in mix] or list(workload.DEFAULT_MIX)
-        return workload.generate(mixes, 100 if requests is None else requests, rate, seed)
-    path = Path(name)
-    if path.suffix not in {".jsonl", ".csv"}:
+        return workload.generate(mixes, requests or 100, 1.0 if rate is None else rate, seed)
+    if not options.is_named(name) and not Path(name).suffix and not Path(name).exists():
         raise workload.WorkloadError(
-            f"--workload {name!r}: give a .jsonl or .csv file, or {workload.TWO_CLASS}"
+            f"--workload {name!r}: is neither a file nor one of {', '.join([workload.TWO_CLASS, *names()])}"
         )
-    return workload.load(path, requests, time_scale)
+    trace, read = options.opened(
+        name, requests=requests, qps=rate, arrivals=arrivals, seed=seed, reading=reading
+    )
+    if read is None:
+        return workload.of_trace(trace)
+    for line in read.lines():
+        console.print(line, markup=False, highlight=False)
+    return workload.of_file(trace, read, slos)
 
 
 async def _ask_model(target: Target) -> str:
@@ -120,7 +168,9 @@ async def _ask_model(target: Target) -> str:
         return await first_model(client)
 
 
-def _replay(items: list[workload.Item], target: Target, concurrency: int, console: Console) -> list[Result]:
+def _replay(
+    items: list[workload.Item], target: Target, concurrency: int | None, console: Console
+) -> list[Result]:
     """Replay under a progress bar that knows how long the workload will take."""
     columns = (
         TextColumn("requests"),

@@ -6,6 +6,7 @@ Second stage of the bench: ``workload`` in, rows of ``client.Result`` out.
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,12 @@ from dataclasses import dataclass
 import httpx
 
 from slidingserve.bench.client import Result, Target, http_client, send
-from slidingserve.bench.workload import Item
+from slidingserve.bench.workload import Item, of_trace
+from slidingserve.workloads import Trace
+from slidingserve.workloads.trace import Floats
+
+_SPARE_FILES = 64
+"""Files that the process needs beside its connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +76,47 @@ class _Run:
 
 
 async def replay(
-    items: Sequence[Item], target: Target, *, concurrency: int = 256, observer: Observer | None = None
+    items: Sequence[Item], target: Target, *, concurrency: int | None = None, observer: Observer | None = None
 ) -> list[Result]:
     """Send every item at its arrival and return a row for each, in the order of the items.
 
-    Items whose turn comes while ``concurrency`` requests are open wait for a slot; ``Result.sent`` minus
-    ``arrival`` shows it.  The clock of a request starts when it is sent.
+    Items whose turn comes while ``concurrency`` requests are open (None: as many as this process may) wait
+    for a slot; ``Result.sent`` minus ``arrival`` shows it.  The clock of a request starts when it is sent.
     """
+    concurrency = most_open_files(len(items)) if concurrency is None else concurrency
     run = _Run(items, target, observer)
     slots = asyncio.Semaphore(concurrency)
     async with http_client(target, concurrency) as client, asyncio.TaskGroup() as group:
         for item in items:
             group.create_task(run.one(client, item, slots))
     return sorted(run.results, key=lambda result: result.index)
+
+
+def most_open_files(wanted: int) -> int:
+    """How many connections this process may have open, up to ``wanted``; raises its own soft limit for it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    needed = wanted + _SPARE_FILES
+    if soft != unlimited and soft < needed:
+        soft = needed if hard == unlimited else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(wanted, wanted if soft == unlimited else soft - _SPARE_FILES))
+
+
+def replay_trace(
+    trace: Trace,
+    ttft: Floats | None,
+    tbt: Floats | None,
+    target: Target,
+    *,
+    concurrency: int | None = None,
+    observer: Observer | None = None,
+) -> list[Result]:
+    """Send a whole trace with its promises (s, shape n; `workloads.slo.promises`), wait for the last answer.
+
+    One row a request, in the trace's order; ``score.record`` makes JSON of a row with its verdict,
+    ``score.by_class`` and ``summary.summary`` figures of all. Prompts depend on ``target.seed`` alone, so
+    that two policies get the same bytes.
+    """
+    items = of_trace(trace, ttft, tbt)
+    return asyncio.run(replay(items, target, concurrency=concurrency, observer=observer))

@@ -5,41 +5,17 @@ Between ``replay`` and ``report``; pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from slidingserve.bench.client import Result
+from slidingserve.bench.workload import Promise
+from slidingserve.intervals import wilson
 
 PERCENTILES = (50, 95, 99)
-
-
-class TargetsError(ValueError):
-    """Targets that cannot be read; the text says how to write them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """Limits of a class in seconds."""
-
-    ttft: float
-    tbt: float
-
-    @staticmethod
-    def parse(text: str) -> tuple[str, Promise]:
-        """Read ``CLASS=TTFT_MS/TBT_MS``; raises TargetsError."""
-        try:
-            name, _, limits = text.partition("=")
-            ttft, tbt = (float(part) / 1000 for part in limits.split("/"))
-        except ValueError as error:
-            raise TargetsError(
-                f"--slo {text!r}: write CLASS=TTFT_MS/TBT_MS, for example dialogue=500/40"
-            ) from error
-        if not name or not (0 < ttft < float("inf") and 0 < tbt < float("inf")):
-            raise TargetsError(f"--slo {text!r}: needs a class and two limits above 0 ms")
-        return name, Promise(ttft, tbt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +56,18 @@ class ClassScore:
     tbt_ms: dict[str, float]
     tpot_ms: dict[str, float]
     e2e_ms: dict[str, float]
+    promised: int = 0
+    """How many of the requests were promised anything."""
 
     @property
     def attainment(self) -> float | None:
-        """Good requests over requests sent; None without a promise."""
-        return None if self.good is None or not self.requests else self.good / self.requests
+        """Good requests over those promised; None without a promise."""
+        return None if self.good is None or not self.promised else self.good / self.promised
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's 95 % interval of the attainment."""
+        return None if self.good is None else wilson(self.good, self.promised)
 
     def row(self) -> dict[str, Any]:
         """The JSON form."""
@@ -93,7 +76,9 @@ class ClassScore:
             "requests": self.requests,
             "ok": self.ok,
             "good": self.good,
+            "promised": self.promised,
             "attainment": self.attainment,
+            "interval": self.interval,
             "ttft_ms": self.ttft_ms,
             "tbt_ms": self.tbt_ms,
             "tpot_ms": self.tpot_ms,
@@ -101,30 +86,58 @@ class ClassScore:
         }
 
 
-def by_class(results: Sequence[Result], promises: dict[str, Promise]) -> list[ClassScore]:
+Promises = Mapping[str, Promise]
+"""By class, for requests that bring no promise of their own."""
+
+_NONE: Promises = {}
+
+
+def verdict(result: Result, promises: Promises = _NONE) -> Verdict | None:
+    """The verdict by the request's own promise, else its class's; None if nothing was promised."""
+    promise = result.promise or promises.get(result.slo_class or "")
+    return None if promise is None else judge(result, promise)
+
+
+def by_class(results: Sequence[Result], promises: Promises = _NONE) -> list[ClassScore]:
     """Scores in the order in which the classes first appear; every request sent is in the denominator."""
     classes = list(dict.fromkeys(result.slo_class or "(default)" for result in results))
     return [
-        score([r for r in results if (r.slo_class or "(default)") == name], name, promises.get(name))
+        score([r for r in results if (r.slo_class or "(default)") == name], name, promises)
         for name in classes
     ]
 
 
-def score(results: Sequence[Result], name: str, promise: Promise | None) -> ClassScore:
+def score(results: Sequence[Result], name: str, promises: Promises = _NONE) -> ClassScore:
     """Score one class; latencies come from the requests that succeeded."""
     done = [result for result in results if result.ok and result.token_times]
     times = [np.asarray(result.token_times) for result in done]
     gaps = [np.diff(t) for t in times if t.size > 1]
+    verdicts = [found for result in results if (found := verdict(result, promises)) is not None]
     return ClassScore(
         slo_class=name,
         requests=len(results),
         ok=len(done),
-        good=None if promise is None else sum(judge(result, promise).request for result in results),
+        good=sum(found.request for found in verdicts) if verdicts else None,
         ttft_ms=percentiles([float(t[0]) for t in times]),
         tbt_ms=percentiles(np.concatenate(gaps) if gaps else []),
         tpot_ms=percentiles([float(gap.mean()) for gap in gaps]),
         e2e_ms=percentiles([float(t[-1]) for t in times]),
+        promised=len(verdicts),
     )
+
+
+def record(result: Result, promises: Promises = _NONE) -> dict[str, Any]:
+    """A request as JSON: what was sent, what came when (s), its limits, and which of them it missed."""
+    found = verdict(result, promises)
+    times = np.asarray(result.token_times)
+    gaps = np.diff(times)
+    return asdict(result) | {
+        "missed_ttft": None if found is None else not found.ttft,
+        "missed_tbt": None if found is None else not found.tbt,
+        "ttft_s": float(times[0]) if times.size else None,
+        "tpot_s": float(gaps.mean()) if gaps.size else None,
+        "longest_gap_s": float(gaps.max()) if gaps.size else None,
+    }
 
 
 def percentiles(seconds: Sequence[float] | np.ndarray[Any, Any]) -> dict[str, float]:

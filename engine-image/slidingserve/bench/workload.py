@@ -1,4 +1,4 @@
-"""What is sent and when: read from JSONL or CSV, or generated from a seed.
+"""What is sent and when: a trace (``slidingserve.workloads``), a user's file, or a mix made from a seed.
 
 First stage of the bench.  An item carries lengths and a class; its prompt is a text of the user's or random
 token ids drawn from the seed, so that two runs of one seed send the same bytes.
@@ -6,15 +6,15 @@ token ids drawn from the seed, so that two runs of one seed send the same bytes.
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from slidingserve.workloads import Report, Trace, WorkloadError
+from slidingserve.workloads.trace import Floats
+
+__all__ = ["ClassMix", "Item", "Promise", "WorkloadError", "generate", "of_file", "of_trace"]
 
 TWO_CLASS = "two-class"
 
@@ -23,8 +23,12 @@ TWO_CLASS = "two-class"
 _TOKEN_IDS = (16, 250)
 
 
-class WorkloadError(ValueError):
-    """A workload that cannot be replayed; the text says where and what to do."""
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Limits of a request in seconds."""
+
+    ttft: float
+    tbt: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,103 +41,61 @@ class Item:
     prompt_tokens: int
     output_tokens: int
     prompt: str | None = None
+    prefix: tuple[int, ...] = ()
+    """Ids of the full blocks of ``prefix_block`` tokens that it begins with."""
+    prefix_block: int = 0
+    promise: Promise | None = None
 
     def token_ids(self, seed: int) -> list[int]:
-        """Random token ids of this item: the same for the same seed, distinct between items."""
-        rng = np.random.default_rng([seed, self.index])
-        return [int(token) for token in rng.integers(*_TOKEN_IDS, size=self.prompt_tokens)]
+        """Random token ids of this item: the same for the same seed, distinct between items.
+
+        Blocks of the same id are the same in every item.
+        """
+        parts = [_tokens([seed, block, 1], self.prefix_block) for block in self.prefix]
+        parts.append(_tokens([seed, self.index], self.prompt_tokens - len(self.prefix) * self.prefix_block))
+        return [token for part in parts for token in part]
 
 
-class _Row(BaseModel):
-    """One line of a workload file; other columns are left alone."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    arrival: Annotated[
-        float, Field(ge=0, validation_alias=AliasChoices("arrival", "arrived_at", "timestamp"))
-    ]
-    prompt: str | None = None
-    prompt_tokens: Annotated[
-        int, Field(ge=0, validation_alias=AliasChoices("prompt_tokens", "num_prefill_tokens", "input_length"))
-    ] = 0
-    output_tokens: Annotated[
-        int, Field(gt=0, validation_alias=AliasChoices("output_tokens", "num_decode_tokens", "output_length"))
-    ]
-    slo_class: str | None = None
-
-    @model_validator(mode="after")
-    def _has_prompt(self) -> _Row:
-        if self.prompt_tokens < 1 and not self.prompt:
-            raise ValueError("give prompt (text) or prompt_tokens (1 or more)")
-        return self
+def _tokens(entropy: list[int], count: int) -> list[int]:
+    rng = np.random.default_rng(entropy)
+    return [int(token) for token in rng.integers(*_TOKEN_IDS, size=count)]
 
 
-def load(path: Path, limit: int | None = None, time_scale: float = 1.0) -> list[Item]:
-    """Read a JSONL or CSV file of arrival (s), prompt or prompt_tokens, output_tokens, slo_class.
+def of_trace(trace: Trace, ttft: Floats | None = None, tbt: Floats | None = None) -> list[Item]:
+    """Every request of a trace, with its promise (s) where there is one.
 
-    The first arrival becomes 0 and every arrival is multiplied by ``time_scale``.  Raises WorkloadError with
-    the line and the column at fault.
+    Requests that share prefix blocks send the same tokens there.
     """
-    rows = [_parse(path, number, raw) for number, raw in _records(path)]
-    if not rows:
-        raise WorkloadError(
-            f"{path}: holds no requests; a line is arrival, prompt_tokens, output_tokens, slo_class"
-        )
-    rows.sort(key=lambda row: row.arrival)
-    start = rows[0].arrival
+    classes, offsets = trace.classes(), trace.prefix_offsets.tolist()
     return [
         Item(
             index=index,
-            arrival=(row.arrival - start) * time_scale,
-            slo_class=row.slo_class or None,
-            prompt_tokens=row.prompt_tokens,
-            output_tokens=row.output_tokens,
-            prompt=row.prompt or None,
+            arrival=float(trace.arrival[index]),
+            slo_class=classes[index],
+            prompt_tokens=int(trace.prompt_tokens[index]),
+            output_tokens=int(trace.output_tokens[index]),
+            prefix=tuple(trace.prefix_ids[offsets[index] : offsets[index + 1]].tolist()),
+            prefix_block=trace.prefix_block,
+            promise=None if ttft is None or tbt is None else Promise(float(ttft[index]), float(tbt[index])),
         )
-        for index, row in enumerate(rows[:limit])
+        for index in range(len(trace))
     ]
 
 
-def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line numbers and raw rows of a file."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            if path.suffix == ".csv":
-                for row in (reader := csv.DictReader(file)):
-                    yield (
-                        reader.line_num,
-                        {key: value for key, value in row.items() if value not in (None, "")},
-                    )
-                return
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield number, _json_object(path, number, line)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise WorkloadError(f"{path}: cannot be read: {reason}") from error
+def of_file(trace: Trace, report: Report, promised: Container[str] = ()) -> list[Item]:
+    """The requests of a trace that was read from a file, with the texts that the file has.
 
-
-def _json_object(path: Path, number: int, line: str) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise WorkloadError(
-            f"{path}, line {number}: not JSON: {error.msg}; write one object a line"
-        ) from error
-    if not isinstance(value, dict):
-        raise WorkloadError(f"{path}, line {number}: is {type(value).__name__}; write one JSON object a line")
-    return value
-
-
-def _parse(path: Path, number: int, raw: dict[str, Any]) -> _Row:
-    try:
-        return _Row.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "row"
-        raise WorkloadError(
-            f"{path}, line {number}: {field}: {first['msg']} (is {first['input']!r})"
-        ) from error
+    A row without a class asks for none, which leaves it to the server, unless its class by length is one of
+    ``promised``.
+    """
+    return [
+        replace(
+            item,
+            prompt=row.prompt or None,
+            slo_class=row.slo_class or (item.slo_class if item.slo_class in promised else None),
+        )
+        for item, row in zip(of_trace(trace), report.usable, strict=False)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

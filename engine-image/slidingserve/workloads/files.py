@@ -33,7 +33,8 @@ def load(
     reading = reading or Reading()
     if columns:
         reading = replace(reading, columns={**reading.columns, **columns})
-    rows, report = read(path, reading)
+    report = read(path, reading)
+    rows = report.usable
     if requests is not None and not 1 <= requests <= len(rows):
         raise WorkloadError(f"requests {requests}: {path} holds {len(rows)}; ask for 1 to {len(rows)}")
     rows = rows[:requests]

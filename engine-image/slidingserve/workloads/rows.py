@@ -81,7 +81,7 @@ class Row:
 
 @dataclass(slots=True)
 class Report:
-    """What reading found. ``bad`` holds every row that was left out."""
+    """What reading found. ``bad`` holds every row that was left out, ``usable`` the others in order."""
 
     path: str
     columns: dict[str, str] = field(default_factory=dict)
@@ -93,6 +93,7 @@ class Report:
     estimated: int = 0
     without_class: int = 0
     missing_output: int = 0
+    usable: list[Row] = field(default_factory=list, repr=False)
 
     def lines(self) -> list[str]:
         """Sentences for people: only what they should know."""
@@ -114,8 +115,11 @@ class Report:
         return notes
 
 
-def read(path: Path | str, reading: Reading | None = None) -> tuple[list[Row], Report]:
-    """The file's requests in the order of their arrival. Raises WorkloadError, and nothing else."""
+def read(path: Path | str, reading: Reading | None = None) -> Report:
+    """The file's requests in the order of their arrival: ``usable`` of the report.
+
+    Raises WorkloadError, and nothing else.
+    """
     path, reading = Path(path), reading or Reading()
     found = records(path)
     report = Report(str(path), rows=len(found))
@@ -128,11 +132,11 @@ def read(path: Path | str, reading: Reading | None = None) -> tuple[list[Row], R
     rules = _Rows(report, reading)
     rows = rules.usable(raws)
     _refuse_bad(report, reading, whole=not rows)
-    report.kept = len(rows)
-    if "arrival" not in report.columns:
-        return rows, report
-    by_name = fields.unit_of(report.columns["arrival"], mooncake="prefix_ids" in report.columns)
-    return _in_order(rows, report, "ns" if rules.dates else reading.time_unit or by_name), report
+    report.kept, report.usable = len(rows), rows
+    if "arrival" in report.columns:
+        by_name = fields.unit_of(report.columns["arrival"], mooncake="prefix_ids" in report.columns)
+        _sort(report, "ns" if rules.dates else reading.time_unit or by_name)
+    return report
 
 
 def _with_default(columns: dict[str, str], reading: Reading) -> dict[str, str]:
@@ -226,10 +230,10 @@ class _Rows:
         return 1
 
 
-def _in_order(rows: list[Row], report: Report, unit: str) -> list[Row]:
-    """Rows sorted by time (those of one time as they stood), with seconds from the first."""
+def _sort(report: Report, unit: str) -> None:
+    """Put the rows in the order of their times (those of one time as they stood), in s from the first."""
+    rows = report.usable
     report.unsorted = sum(after.time < before.time for before, after in pairwise(rows))
-    rows = sorted(rows, key=lambda row: row.time)
+    rows.sort(key=lambda row: row.time)
     for row in rows:
         row.arrival = (row.time - rows[0].time) * UNITS[unit]
-    return rows

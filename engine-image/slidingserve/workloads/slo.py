@@ -30,6 +30,17 @@ class Slo:
             if value is not None and not 0 < value < float("inf"):
                 raise WorkloadError(f"slo {name} {value!r}: must be above 0")
 
+    def ttft(self, solo_seconds: Floats | None, slo_class: str) -> Floats | float:
+        """L_ttft in s; WorkloadError names the class if the solo time that it needs is not known."""
+        if self.ttft_seconds is not None:
+            return self.ttft_seconds
+        if self.ttft_slowdown is None or solo_seconds is None:
+            raise WorkloadError(
+                f"slo: class {slo_class!r} is promised {self.ttft_slowdown:g} times the solo time, which is "
+                "not known here; name a hardware profile, or give milliseconds"
+            )
+        return np.asarray(self.ttft_slowdown * solo_seconds, dtype=np.float64)
+
     def __str__(self) -> str:
         ttft = f"{self.ttft_slowdown:g}x" if self.ttft_seconds is None else f"{self.ttft_seconds * 1000:g}"
         return f"{ttft}/{self.tbt_seconds * 1000:g}"
@@ -63,13 +74,5 @@ def promises(
                 f"slo: class {name!r} has requests but no promise (given: {known}); add --slo {name}=5x/40"
             )
         tbt[rows] = slo.tbt_seconds
-        if slo.ttft_seconds is not None:
-            ttft[rows] = slo.ttft_seconds
-        elif slo.ttft_slowdown is not None and solo_seconds is not None:
-            ttft[rows] = slo.ttft_slowdown * solo_seconds[rows]
-        else:
-            raise WorkloadError(
-                f"slo: class {name!r} is promised {slo.ttft_slowdown:g} times the solo time, which is not "
-                "known here; name a hardware profile or give milliseconds"
-            )
+        ttft[rows] = slo.ttft(None if solo_seconds is None else solo_seconds[rows], name)
     return ttft, tbt

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,3 +112,29 @@ async def serving(behave: Behave) -> AsyncIterator[FakeServer]:
         yield fake
     finally:
         server.close()
+
+
+@contextmanager
+def threaded(behave: Behave) -> Iterator[FakeServer]:
+    """The scripted server on a loop of its own, since the command runs its own."""
+    ready = threading.Event()
+    box: list[FakeServer] = []
+    hooks: list[Callable[[], object]] = []
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        async with serving(behave) as server:
+            loop = asyncio.get_running_loop()
+            box.append(server)
+            hooks.append(lambda: loop.call_soon_threadsafe(stop.set))
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield box[0]
+    finally:
+        hooks[0]()
+        thread.join(10)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,36 +11,10 @@ from slidingserve.bench.command import bench_command
 from slidingserve.cli import app as slidingserve
 from typer.testing import CliRunner, Result
 
-from tests.unit.bench.server import Behave, FakeServer, serving
+from tests.unit.bench.server import threaded
 
 app = typer.Typer()
 app.command()(bench_command)
-
-
-@contextmanager
-def threaded(behave: Behave) -> Iterator[FakeServer]:
-    """The scripted server on a loop of its own, since the command runs its own."""
-    ready = threading.Event()
-    box: list[FakeServer] = []
-    hooks: list[Callable[[], object]] = []
-
-    async def main() -> None:
-        stop = asyncio.Event()
-        async with serving(behave) as server:
-            loop = asyncio.get_running_loop()
-            box.append(server)
-            hooks.append(lambda: loop.call_soon_threadsafe(stop.set))
-            ready.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=lambda: asyncio.run(main()))
-    thread.start()
-    assert ready.wait(10)
-    try:
-        yield box[0]
-    finally:
-        hooks[0]()
-        thread.join(10)
 
 
 def run(*arguments: str) -> Result:
@@ -95,8 +65,14 @@ def test_no_server_is_a_line_and_not_a_traceback() -> None:
         (("--url", "nonsense"), "http://HOST:PORT/v1"),
         (("--url", "http://x/v1", "--workload", "absent.jsonl"), "absent.jsonl: cannot be read"),
         (("--url", "http://x/v1", "--workload", "mystery"), "two-class"),
-        (("--url", "http://x/v1", "--slo", "a=1"), "CLASS=TTFT_MS/TBT_MS"),
+        (("--url", "http://x/v1", "--slo", "a=1"), "CLASS=TTFT/TBT"),
         (("--url", "http://x/v1", "--rate", "0"), "--rate 0"),
+        (("--url", "http://x/v1", "--workload", "mixed_v1"), "--qps 1.5"),
+        (("--url", "http://x/v1", "--workload", "mixed_v1", "--qps", "0"), "qps 0.0"),
+        (("--url", "http://x/v1", "--slo", "dialogue=5x/40"), "hardware profile"),
+        (("--url", "http://x/v1", "--solo", "abacus"), "abacus"),
+        (("--url", "http://x/v1", "--solo", "absent.csv"), "absent.csv: cannot be read"),
+        (("--url", "http://x/v1", "--column", "x"), "--column"),
     ],
 )
 def test_arguments_that_cannot_be_used_exit_2_and_say_what_to_write(
@@ -111,3 +87,35 @@ def test_the_exit_status_survives_the_slidingserve_command() -> None:
     done = CliRunner().invoke(slidingserve, ["bench", "--url", "nonsense"])
     assert done.exit_code == 2
     assert "http://HOST:PORT/v1" in done.output
+
+
+def test_a_named_workload_is_judged_by_slowdowns_of_a_table_of_solo_times(tmp_path: Path) -> None:
+    table = tmp_path / "solo.csv"
+    table.write_text("prompt_tokens,seconds\n0,10\n10000,110\n")
+    output = tmp_path / "result.json"
+    with threaded(lambda body, headers: "ok") as server:
+        done = run(
+            "--url", server.url, "--workload", "mixed_v1", "--requests", "20", "--qps", "1000",
+            "--solo", str(table), "--output", str(output),
+        )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    content = json.loads(output.read_text())
+    for row in content["requests"]:
+        slowdown = {"dialogue": 5, "summarization": 10}[row["slo_class"]]
+        assert row["promise"]["ttft"] == pytest.approx(slowdown * (10 + row["prompt_tokens"] / 100))
+        assert len(row["token_times"]) == row["output_tokens"]
+        assert row["missed_ttft"] is False
+    assert content["overall"]["promised"] == content["summary"]["completed"] == 20
+    assert content["overall"]["interval"][1] == 1.0
+    assert "requests/s that kept their promise" in done.output
+
+
+def test_a_file_is_replayed_and_its_bad_rows_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "w.csv"
+    path.write_text("arrival,prompt_tokens,output_tokens\n0,5,2\n0.01,,2\n0.02,5,2\n")
+    with threaded(lambda body, headers: "ok") as server:
+        done = run("--url", server.url, "--workload", str(path))
+        assert all("x-slo-class" not in headers for _, headers in server.seen)
+    assert done.exit_code == 0, done.output
+    assert "2 of 3 rows used" in done.output
+    assert "line 3: prompt_tokens: missing" in done.output

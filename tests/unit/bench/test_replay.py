@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import resource
+
+import numpy as np
 import pytest
+from slidingserve import workloads
 from slidingserve.bench import workload
 from slidingserve.bench.client import Target
-from slidingserve.bench.replay import Progress, replay
-from slidingserve.bench.workload import ClassMix, Item
+from slidingserve.bench.replay import Progress, most_open_files, replay, replay_trace
+from slidingserve.bench.workload import ClassMix, Item, Promise
 
-from tests.unit.bench.server import TEXT, serving
+from tests.unit.bench.server import TEXT, serving, threaded
 
 
 def items(count: int, tokens: int = 6) -> list[Item]:
@@ -85,3 +89,24 @@ async def test_requests_leave_at_their_arrival_and_progress_is_told() -> None:
     assert all(row.sent >= row.arrival for row in rows)
     assert (seen[-1].done, seen[-1].running, seen[-1].total) == (10, 0, 10)
     assert seen[-1].expected >= planned[-1].arrival
+
+
+def test_a_trace_is_replayed_with_its_promises_by_one_call() -> None:
+    trace = workloads.get("sharegpt", requests=5, qps=500.0, seed=2)
+    ttft, tbt = np.full(5, 10.0), np.full(5, 1.0)
+    with threaded(lambda body, headers: "ok") as server:
+        rows = replay_trace(trace, ttft, tbt, Target(server.url, "fake", seed=3))
+        assert len(server.seen) == 5
+    assert [len(row.token_times) for row in rows] == trace.output_tokens.tolist()
+    assert all(row.promise == Promise(10.0, 1.0) for row in rows)
+
+
+def test_as_many_requests_may_be_open_as_the_process_may_have_files() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        assert most_open_files(10) == 10
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        assert most_open_files(1000) == 1000, "the soft limit is raised"
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 1000
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+from slidingserve import workloads
 from slidingserve.bench import workload
-from slidingserve.bench.workload import ClassMix, WorkloadError
+from slidingserve.bench.workload import ClassMix, Item, Promise, WorkloadError
+from slidingserve.workloads.options import opened
+from slidingserve.workloads.slo import PAPER, promises
 
 
 def test_the_same_seed_gives_the_same_requests_and_another_seed_others() -> None:
@@ -40,43 +44,50 @@ def test_a_rare_class_still_gets_a_request() -> None:
     assert [item.slo_class for item in items].count("b") == 1
 
 
-def test_jsonl_and_csv_are_read_sorted_and_shifted_to_zero(tmp_path: Path) -> None:
+def items_of(path: Path, promised: tuple[str, ...] = ()) -> list[Item]:
+    trace, report = opened(str(path))
+    assert report is not None
+    return workload.of_file(trace, report, promised)
+
+
+def test_a_files_texts_are_sent_as_they_stand_and_its_rows_in_order(tmp_path: Path) -> None:
     lines = tmp_path / "w.jsonl"
     lines.write_text(
         '{"arrival": 12.5, "prompt": "hi", "output_tokens": 3, "slo_class": "a", "other": 1}\n\n'
         '{"arrival": 10, "prompt_tokens": 7, "output_tokens": 4}\n'
     )
-    table = tmp_path / "w.csv"
-    table.write_text("arrived_at,num_prefill_tokens,num_decode_tokens,slo_class\n10,7,4,\n12.5,9,3,a\n")
-    assert [(i.arrival, i.slo_class, i.output_tokens) for i in workload.load(lines)] == [
-        (0, None, 4),
-        (2.5, "a", 3),
+    assert [(i.arrival, i.slo_class, i.output_tokens, i.prompt) for i in items_of(lines)] == [
+        (0, None, 4, None),
+        (2.5, "a", 3, "hi"),
     ]
-    assert workload.load(lines)[1].prompt == "hi"
-    scaled = workload.load(table, time_scale=2)
-    assert [(i.arrival, i.slo_class, i.prompt_tokens) for i in scaled] == [(0, None, 7), (5.0, "a", 9)]
-    assert len(workload.load(table, limit=1)) == 1
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("nonsense", "line 1: not JSON"),
-        ("[1]", "line 1: is list"),
-        (
-            '{"arrival": 0, "prompt_tokens": 4, "output_tokens": 2}\n{"arrival": 0, "prompt_tokens": 4}',
-            "line 2: output",
-        ),
-        ('{"arrival": -1, "prompt_tokens": 4, "output_tokens": 2}', "line 1: arrival"),
-        ('{"arrival": 0, "output_tokens": 2}', "give prompt"),
-        ("", "holds no requests"),
-    ],
-)
-def test_a_bad_file_is_refused_with_line_and_column(tmp_path: Path, content: str, says: str) -> None:
-    path = tmp_path / "bad.jsonl"
-    path.write_text(content)
-    with pytest.raises(WorkloadError, match=says):
-        workload.load(path)
+def test_rows_without_a_class_ask_for_none_unless_their_class_by_length_is_promised(tmp_path: Path) -> None:
+    path = tmp_path / "w.csv"
+    path.write_text("arrival,prompt_tokens,output_tokens,slo_class\n0,5,1,\n1,3000,1,\n2,5,1,chat\n")
+    assert [item.slo_class for item in items_of(path)] == [None, None, "chat"]
+    both = items_of(path, ("dialogue", "summarization"))
+    assert [item.slo_class for item in both] == ["dialogue", "summarization", "chat"]
+
+
+def test_a_trace_becomes_items_with_its_promises() -> None:
+    trace = workloads.get("mixed_v1", requests=50, qps=2.0, seed=1)
+    ttft, tbt = promises(trace, np.asarray(trace.prompt_tokens * 1e-3, dtype=np.float64), PAPER)
+    items = workload.of_trace(trace, ttft, tbt)
+    assert [item.arrival for item in items] == trace.arrival.tolist()
+    assert [item.slo_class for item in items] == trace.classes()
+    assert items[3].promise == Promise(float(ttft[3]), float(tbt[3]))
+    assert all(len(item.token_ids(0)) == item.prompt_tokens for item in items)
+
+
+def test_requests_that_share_prefix_blocks_send_the_same_tokens_there() -> None:
+    trace = workloads.get("mooncake", requests=30, qps=1.0, seed=1, arrivals="poisson")
+    one, two = (item for item in workload.of_trace(trace)[:2])
+    assert one.prefix[0] == two.prefix[0]
+    first, second = one.token_ids(4), two.token_ids(4)
+    assert first[:512] == second[:512]
+    assert first[:2048] != second[:2048]
+    assert len(first) == one.prompt_tokens
 
 
 @pytest.mark.parametrize("text", ["", "a:1:5-9", "a:x:1-2:1-2", "a:1:9-5:1-2", ":1:1-2:1-2", "a:0:1-2:1-2"])

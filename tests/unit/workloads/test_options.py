@@ -23,7 +23,21 @@ def test_a_promise_is_a_slowdown_or_milliseconds(text: str, slo: Slo) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "chat", "chat=5x", "chat=5x/", "=5x/40", "a b=5x/40", "chat=x/40", "chat=0x/40"]
+    "text",
+    [
+        "",
+        "chat",
+        "chat=5x",
+        "chat=5x/",
+        "=5x/40",
+        "a b=5x/40",
+        "chat=x/40",
+        "chat=0x/40",
+        "chat=x/1",
+        "chat=0/1",
+        "chat=1/nan",
+        "chat=1/2/3",
+    ],
 )
 def test_what_is_no_promise_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(WorkloadError, match=r"--slo.*dialogue=5x/40"):
