@@ -33,6 +33,8 @@ class Target:
     timeout: float = 120.0
     api_key: str | None = None
     cache_salt: str | None = None
+    tell_promise: bool = False
+    """Send a request's own limits along, so that the server keeps to what it is judged by."""
 
 
 @dataclass(slots=True)
@@ -117,6 +119,9 @@ async def send(client: httpx.AsyncClient, target: Target, item: Item, started: f
 
 async def _stream(client: httpx.AsyncClient, target: Target, item: Item, result: Result, sent: float) -> None:
     headers = {"x-slo-class": item.slo_class} if item.slo_class else {}
+    if target.tell_promise and item.promise is not None:
+        headers["x-slo-ttft-ms"] = f"{item.promise.ttft * 1000:.6f}"
+        headers["x-slo-tbt-ms"] = f"{item.promise.tbt * 1000:.6f}"
     async with client.stream("POST", "completions", json=body(target, item), headers=headers) as response:
         result.status = response.status_code
         if response.status_code != 200:

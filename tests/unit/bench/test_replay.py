@@ -33,6 +33,16 @@ async def test_each_token_has_a_time_and_the_class_travels_in_the_header() -> No
         assert (body["max_tokens"], body["ignore_eos"], body["stream"]) == (6, True, True)
 
 
+async def test_limits_are_told_to_the_server_only_where_asked_for() -> None:
+    item = Item(0, 0.0, "dialogue", 12, 2, promise=Promise(0.35, 0.04))
+    async with serving(lambda body, headers: "ok") as server:
+        for tell in (True, False):
+            await replay([item], Target(server.url, "fake", tell_promise=tell))
+        told, silent = (headers for _, headers in server.seen)
+    assert (float(told["x-slo-ttft-ms"]), float(told["x-slo-tbt-ms"])) == (350, 40)
+    assert "x-slo-ttft-ms" not in silent
+
+
 async def test_a_run_is_salted_so_that_it_finds_no_prefix_of_an_earlier_one() -> None:
     async with serving(lambda body, headers: "ok") as server:
         await replay(items(1), Target(server.url, "fake", cache_salt="run-1"))
