@@ -36,10 +36,10 @@ def plan_of(snapshot: Snapshot, columns: Columns, decision: Decision) -> Plan:
     fresh = decision.relegated & ~columns.relegated
     return Plan(
         branch=BRANCHES[decision.branch],
-        budget=decision.budget,
+        budget=int(decision.budget),
         tokens=tokens,
         order=[ids[row] for row in order],
-        predicted_seconds=decision.seconds,
+        predicted_seconds=float(decision.seconds),
         predicted_features=Features(*batch_of(columns, decision.tokens)),
         relegated=[ids[row] for row in fresh.nonzero()[0].tolist()] if fresh.any() else [],
         reason=REASONS[decision.reason],

@@ -170,7 +170,7 @@ def _class(**changes: Any) -> dict[str, Any]:
         ),
         (
             {"scheduler": {"options": {"quantum": 0}}},
-            "scheduler.options.quantum: 0 should be greater than or equal to 1; expected: Tokens a cell",
+            "scheduler.options.quantum: 0 should be greater than or equal to 1; expected: Most tokens a cell",
         ),
         (
             {"scheduler": {"options": {"constructor": "yes"}}},
