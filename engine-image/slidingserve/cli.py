@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+OWN_HELP = {**PASS_ON, "help_option_names": []}
 
 
 def _version(wanted: bool) -> None:
@@ -124,30 +126,51 @@ def serve(
         raise typer.Exit(2) from None
 
 
-@app.command(
-    context_settings={**PASS_ON, "help_option_names": []},
-    add_help_option=False,
-)
+@app.command(context_settings=OWN_HELP, add_help_option=False)
+def simulate(context: typer.Context) -> None:
+    """Run a workload on a simulated engine and say which promises were kept."""
+    from slidingserve.sim.commands.simulate import simulate_command
+
+    _run(context, simulate_command)
+
+
+@app.command(context_settings=OWN_HELP, add_help_option=False)
+def goodput(context: typer.Context) -> None:
+    """Search the highest rate that a simulated engine holds, by policy."""
+    from slidingserve.sim.commands.goodput import goodput_command
+
+    _run(context, goodput_command)
+
+
+@app.command(context_settings=OWN_HELP, add_help_option=False)
+def compare(context: typer.Context) -> None:
+    """Compare policies on the same arrivals in the simulator."""
+    from slidingserve.sim.commands.compare import compare_command
+
+    _run(context, compare_command)
+
+
+@app.command(context_settings=OWN_HELP, add_help_option=False)
 def bench(context: typer.Context) -> None:
     """Replay a workload against an OpenAI endpoint and score the promises by class."""
     from slidingserve.bench.command import bench_command
 
-    single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    single.command(name="bench")(bench_command)
-    single(args=context.args, prog_name="slidingserve bench")
+    _run(context, bench_command)
 
 
-@app.command(
-    context_settings={**PASS_ON, "help_option_names": []},
-    add_help_option=False,
-)
+@app.command(context_settings=OWN_HELP, add_help_option=False)
 def report(context: typer.Context) -> None:
     """Draw results of simulated runs: the paper's figures and tables, as PNGs and one HTML page."""
     from slidingserve.report.command import report_command
 
+    _run(context, report_command)
+
+
+def _run(context: typer.Context, command: Callable[..., None]) -> None:
+    """Hand over to a command that has its own options."""
     single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    single.command(name="report")(report_command)
-    single(args=context.args, prog_name="slidingserve report")
+    single.command(name=context.info_name)(command)
+    single(args=context.args, prog_name=f"slidingserve {context.info_name}")
 
 
 def main() -> None:

@@ -115,7 +115,7 @@ def _group(result: Result, rows: Bools) -> dict[str, Any]:
     low, high = tally.interval
     count = tally.requests
     return {
-        "requests": count,
+        **tally._asdict(),
         "attainment": 1 - tally.share,
         "attainment_ttft": 1 - tally.missed_ttft / count,
         "attainment_tbt": 1 - tally.missed_tbt / count,

@@ -1,0 +1,101 @@
+"""`slidingserve simulate`: one run, its attainment on the terminal, everything else in files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from slidingserve import policies
+from slidingserve.sim import metrics, output
+from slidingserve.sim import options as o
+from slidingserve.sim.run import run
+from slidingserve.workloads import options as w
+
+_COLUMNS = {
+    "class": "class",
+    "requests": "requests",
+    "attainment_percent": "kept %",
+    "missed_ttft": "TTFT missed",
+    "missed_tbt": "TBT missed",
+    "ttft_p50_s": "TTFT p50",
+    "ttft_p99_s": "p99",
+    "tbt_p99_s": "TBT p99",
+}
+
+
+def simulate_command(
+    workload: w.Workload = "mixed_v1",
+    qps: w.Qps = None,
+    policy: o.PolicyOption = policies.DEFAULT_POLICY,
+    hardware: o.HardwareOption = o.DEFAULT_HARDWARE,
+    requests: w.Requests = None,
+    arrivals: w.ArrivalsOption = None,
+    seed: w.Seed = 0,
+    slo: w.SloOption = None,
+    serving_overhead: o.Overhead = None,
+    noise: o.Noise = None,
+    max_tokens: o.MaxTokens = None,
+    max_requests: o.MaxRequests = None,
+    kv_tokens: o.KvTokens = None,
+    prefix_caching: o.PrefixCaching = True,
+    asynchronous: o.AsyncOption = False,
+    column: w.Column = None,
+    time_unit: w.TimeUnit = None,
+    zero_output: w.ZeroOutputOption = "one",
+    missing_output: w.MissingOutput = None,
+    tokens_per_word: w.TokensPerWord = 1.3,
+    out: o.OutputOption = None,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write every request as CSV.")
+    ] = None,
+    steps: Annotated[
+        Path | None, typer.Option("--steps", metavar="FILE.csv", help="Write every batch as CSV.")
+    ] = None,
+) -> None:
+    """Run a workload once on a simulated engine and say which promises were kept.
+
+    slidingserve simulate --workload mixed_v1 --qps 1.5
+
+    slidingserve simulate --workload mixed_v1 --qps 1.5 --policy sarathi_edf:budget=256
+
+    slidingserve simulate --workload my.csv --slo dialogue=500/40 --csv requests.csv
+    """
+    with output.said_in_one_line("simulate"):
+        output.check_writable(out, csv, steps)
+        limits = max_tokens, max_requests, kv_tokens, prefix_caching, asynchronous
+        config = o.engine(policy, o.base(hardware, serving_overhead, noise, *limits))
+        reading = w.reading_of(column, time_unit, zero_output, missing_output, tokens_per_word)
+        source = o.Source(workload, requests, arrivals, reading, w.slos(slo))
+        for line in source.notes(qps, seed):
+            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(line)
+        job = source.job(config, qps, seed)
+        with Console(stderr=True).status("simulating (the very first run compiles for about a minute)"):
+            result = run(job.trace, job.ttft, job.tbt, config, seed, steps=steps is not None)
+        summary = metrics.summary(result)
+        title = f"{policy} on {config.hardware.title}, {workload}, {job.trace.qps:.3g} requests/s"
+        _show(title, summary)
+        if out is not None:
+            about = {"policy": policy, "hardware": hardware, "workload": workload, "qps": job.trace.qps}
+            output.write_json(out, {**about, "seed": seed, **summary})
+        if csv is not None:
+            output.write_csv(csv, output.request_rows(result))
+        if steps is not None and result.steps is not None:
+            output.write_csv(steps, output.step_rows(result.steps))
+
+
+def _show(title: str, summary: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    groups = [*summary["classes"].items(), ("all", summary["overall"])]
+    rows = [
+        {"class": name, **group, "attainment_percent": 100 * group["attainment"]} for name, group in groups
+    ]
+    output.show(console, title, rows, _COLUMNS)
+    overall = summary["predictor"]["overall"]
+    console.print(
+        f"{summary['iterations']} batches in {summary['seconds']:.0f} simulated seconds, "
+        f"{summary['preemptions']} preemptions, {100 * summary['prefix_hit_share']:.0f} % prefix hits; "
+        f"predictor off by {1000 * overall['mae_s']:.2f} ms on average (R2 {overall['r2']:.4f})"
+    )

@@ -1,0 +1,138 @@
+"""Results to people and files: JSON whole, CSV by row, tables on the terminal. Errors in one line."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from slidingserve.core.columns import BRANCHES
+from slidingserve.predictor.features import Features, Scene
+from slidingserve.sim.config import SimError
+from slidingserve.sim.result import Result, Steps
+from slidingserve.sim.store import Store
+
+INTERRUPTED = 130
+SCENES = tuple(scene.value for scene in Scene)
+
+
+@contextmanager
+def said_in_one_line(command: str, store: Store | None = None) -> Iterator[None]:
+    """Turn what a person can mend into one line and exit status 2, and an interrupt into one that says how to
+    go on."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    try:
+        yield
+    except ValueError as error:  # SimError, WorkloadError, an unknown profile
+        console.print(f"slidingserve {command}: {error}", style="red")
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        kept = "nothing was kept"
+        if store is not None and store.directory is not None:
+            kept = f"finished runs are in {store.directory}; the same command goes on from there"
+        console.print(f"slidingserve {command}: interrupted; {kept}", style="red")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def check_writable(*paths: Path | None) -> None:
+    """Refuse before hours of work what cannot be written after them. Raises SimError."""
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            new = not path.exists()
+            with path.open("a"):
+                pass
+            if new:
+                path.unlink()
+        except OSError as error:
+            raise SimError(f"{path}: cannot be written ({error.strerror}); name another file") from None
+
+
+def write_json(path: Path, document: Any) -> None:
+    """The whole result."""
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """One line a row, columns in the order of their first occurrence; nested values as JSON."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, restval="")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow({key: _cell(value) for key, value in row.items()})
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, dict | list) else value
+
+
+def request_rows(result: Result) -> list[dict[str, Any]]:
+    """Every request of a run."""
+    trace = result.trace
+    columns = {
+        "arrival_s": trace.arrival,
+        "prompt_tokens": trace.prompt_tokens,
+        "output_tokens": trace.output_tokens,
+        "ttft_limit_s": result.ttft_limit,
+        "tbt_limit_s": result.tbt_limit,
+        "ttft_s": result.ttft,
+        "tpot_s": result.tpot,
+        "longest_gap_s": result.longest_gap,
+        "e2e_s": result.end_to_end,
+        "missed_ttft": result.missed_ttft,
+        "late_tokens": result.late_tokens,
+        "preempted": result.preempted,
+        "relegated": result.relegated,
+    }
+    classes = trace.classes()
+    lists = {name: column.tolist() for name, column in columns.items()}
+    return [
+        {"request": row, "slo_class": classes[row], **{name: values[row] for name, values in lists.items()}}
+        for row in range(len(trace))
+    ]
+
+
+def step_rows(steps: Steps) -> list[dict[str, Any]]:
+    """Every batch of a run, with its seven features."""
+    names = [field.name for field in fields(Steps) if field.name != "features"]
+    columns = {name: getattr(steps, name).tolist() for name in names}
+    for index, name in enumerate(Features._fields):
+        columns[name] = steps.features[:, index].tolist()
+    columns["scene"] = [SCENES[scene] for scene in columns["scene"]]
+    columns["branch"] = [BRANCHES[branch] for branch in columns["branch"]]
+    return [{name: values[row] for name, values in columns.items()} for row in range(len(steps))]
+
+
+def show(console: Console, title: str, rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> None:
+    """A table: `columns` from key to heading; numbers to three significant digits."""
+    table = Table(
+        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    for key, heading in columns.items():
+        if key in ("policy", "class"):
+            table.add_column(heading, overflow="fold", min_width=18)
+        else:
+            table.add_column(heading, justify="right", overflow="fold")
+    for row in rows:
+        table.add_row(*(_text(row.get(key, "")) for key in columns))
+    console.print(table)
+
+
+def ranged(row: dict[str, Any], key: str) -> str:
+    """A value with its interval, as people read it."""
+    return f"{row[key]:.2f} [{row[key + '_low']:.2f},{row[key + '_high']:.2f}]"
+
+
+def _text(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,72 @@
+"""Runs that were made, kept on disk as JSON lines, so that a search that was ended goes on where it was.
+
+One file for each version of the simulating code. A line that a kill has torn is skipped and made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from slidingserve.sim.config import SimError
+from slidingserve.sim.jobs import Summary, code_version
+
+
+def default_directory() -> Path:
+    """In the user's cache."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "slidingserve" / "runs"
+
+
+class Store:
+    """A dictionary of runs that outlives the process. Without a directory it does not."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """Read what is there. Raises SimError if the directory cannot be used."""
+        self.directory = directory
+        self._known: dict[str, Summary] = {}
+        self._file: Path | None = None
+        if directory is None:
+            return
+        self._file = directory / f"{code_version()}.jsonl"
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with self._file.open("a+b") as file:
+                file.seek(0)
+                for line in file:
+                    self._remember(line)
+        except OSError as error:
+            raise SimError(
+                f"--cache {directory}: cannot be written ({error.strerror}); name another directory, or none"
+            ) from None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: str) -> Summary | None:
+        """A run made earlier, or None."""
+        return self._known.get(key)
+
+    def put(self, key: str, summary: Summary) -> None:
+        """Keep a run, at once on disk."""
+        self._known[key] = summary
+        if self._file is not None:
+            line = json.dumps({"key": key, "run": summary}, separators=(",", ":"))
+            with self._file.open("ab") as file:
+                if file.tell() and not _ends_whole(self._file):
+                    file.write(b"\n")
+                file.write(line.encode() + b"\n")
+
+    def _remember(self, line: bytes) -> None:
+        try:
+            document = json.loads(line)
+            self._known[str(document["key"])] = dict(document["run"])
+        except (ValueError, KeyError, TypeError):
+            return
+
+
+def _ends_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"

@@ -1,0 +1,113 @@
+"""The command lines: what people type, and one line for what cannot be."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from slidingserve import cli
+from slidingserve.sim import options
+from slidingserve.sim.config import SimError
+from typer.testing import CliRunner
+
+from tests.unit.sim.engines import engine
+
+QUICK = ["--workload", "sharegpt", "--requests", "40"]
+
+
+def ran(*args: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli.app, list(args))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_simulate_prints_a_table_and_writes_run_requests_and_batches(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("run.json", "requests.csv", "steps.csv")}
+    code, out, err = ran(
+        "simulate", *QUICK, "--qps", "2", "--output", str(files["run.json"]),
+        "--csv", str(files["requests.csv"]), "--steps", str(files["steps.csv"]),
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert "dialogue" in out
+    run = json.loads(files["run.json"].read_text())
+    assert run["overall"]["requests"] == 40
+    requests = list(csv.DictReader(files["requests.csv"].read_text().splitlines()))
+    steps = list(csv.DictReader(files["steps.csv"].read_text().splitlines()))
+    assert len(requests) == 40
+    assert len(steps) == run["iterations"]
+    assert {step["scene"] for step in steps} <= {"decode", "prefill", "mixed"}
+
+
+def test_compare_and_goodput_write_rows_and_remember_runs(tmp_path: Path) -> None:
+    shared = [*QUICK, "--seeds", "1", "--workers", "1", "--cache", str(tmp_path / "runs")]
+    policies = ["--policy", "fcfs", "--policy", "slidingserve_paper:alpha=0.6"]
+    code, out, _ = ran(
+        "compare", *shared, *policies, "--qps", "2", "--qps", "4", "--output", str(tmp_path / "c.json"),
+        "--csv", str(tmp_path / "c.csv"),
+    )  # fmt: skip
+    assert code == 0, out
+    rows = json.loads((tmp_path / "c.json").read_text())["rows"]
+    assert [(row["policy"], row["qps"]) for row in rows] == [
+        (policy, qps) for qps in (2.0, 4.0) for policy in ("fcfs", "slidingserve_paper:alpha=0.6")
+    ]
+    assert rows[0]["fewer_violations_percent"] == 0.0
+    code, out, _ = ran(
+        "goodput",
+        *shared,
+        *policies,
+        "--tolerance",
+        "0.5",
+        "--start",
+        "4",
+        "--output",
+        str(tmp_path / "g.json"),
+    )
+    assert code == 0, out
+    found = json.loads((tmp_path / "g.json").read_text())["rows"]
+    assert all(row["goodput_qps"] < row["fails_at_qps"] for row in found)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["simulate", "--qps", "0"], "qps 0.0"),
+        (["simulate"], "qps: Poisson arrivals need a rate"),
+        (["simulate", "--qps", "1", "--policy", "best"], "policy: 'best' is unknown"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:budget"], "write NAME:KEY=VALUE"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:depth=3"], "'depth' is no setting"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:budget=0"], "budget '0'"),
+        (["simulate", "--qps", "1", "--policy", "slidingserve_paper:method=magic"], "method 'magic'"),
+        (["simulate", "--qps", "1", "--hardware", "abacus"], "hardware profile 'abacus' is unknown"),
+        (["simulate", "--qps", "1", "--workload", "nothing"], "--workload 'nothing'"),
+        (["simulate", "--qps", "1", "--kv-tokens", "640"], "do not fit the KV cache"),
+        (["simulate", "--qps", "1", "--output", "/nowhere/at/all.json"], "cannot be written"),
+        (["simulate", "--qps", "1", "--noise", "-1"], "noise"),
+        (["goodput", "--criterion", "some"], "--criterion 'some'"),
+        (["goodput", "--seeds", "0"], "--seeds 0"),
+        (["goodput", "--tolerance", "0"], "tolerance: 0"),
+        (["goodput", "--start", "0"], "--start 0"),
+        (["compare", "--qps", "-1"], "qps -1"),
+        (["compare", "--qps", "1", "--workers", "0"], "--workers 0"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_exit_status_2(args: list[str], words: str) -> None:
+    code, _, err = ran(*args)
+    assert code == 2
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert "Traceback" not in err
+
+
+def test_settings_of_policy_and_predictor_are_read_from_the_text() -> None:
+    config = options.engine(
+        "slidingserve_paper:alpha=0.5,constructor=false,max_chunk=none,refresh_seconds=off,fit_seed=3",
+        engine(),
+    )
+    assert config.settings.alpha == 0.5
+    assert config.settings.constructor is False
+    assert config.settings.max_chunk is None
+    assert config.predictor.refresh_seconds is None
+    assert config.predictor.fit_seed == 3
+    with pytest.raises(SimError, match="samples: 2 are too few"):
+        options.engine("fcfs:samples=2", engine())
