@@ -5,18 +5,17 @@ Misses are counted over all requests, drained to the end; several results (seeds
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slidingserve.core.columns import Bools, Floats
+from slidingserve.intervals import wilson
 from slidingserve.sim.result import Result
 
 ALLOWED_MISSES = 0.01
 """The share of requests that may miss at goodput."""
-_Z95 = 1.959963984540054
 _PERCENTILES = (50, 95, 99)
 
 
@@ -43,16 +42,6 @@ class Tally(NamedTuple):
     def interval(self) -> tuple[float, float]:
         """Wilson's 95 % interval of `share`."""
         return wilson(self.missed, self.requests)
-
-
-def wilson(count: int, total: int) -> tuple[float, float]:
-    """Wilson's 95 % interval of a share: sane at 0 and at small samples, where the normal one is not."""
-    if not total:
-        return 0.0, 1.0
-    share, square = count / total, _Z95**2 / total
-    middle = (share + square / 2) / (1 + square)
-    half = _Z95 / (1 + square) * math.sqrt(share * (1 - share) / total + square / (4 * total))
-    return max(middle - half, 0.0), min(middle + half, 1.0)
 
 
 def tallies(result: Result) -> dict[str, Tally]:

@@ -14,17 +14,6 @@ from slidingserve.sim.metrics import Tally
 from tests.unit.sim.engines import busy, engine, hardware, limits, trace
 
 
-def test_wilson_covers_the_share_and_never_leaves_0_to_1() -> None:
-    assert metrics.wilson(0, 0) == (0.0, 1.0)
-    low, high = metrics.wilson(0, 100)
-    assert low == pytest.approx(0.0)
-    assert high == pytest.approx(0.0370, abs=1e-4)
-    low, high = metrics.wilson(10, 1000)
-    assert low == pytest.approx(0.00545, abs=1e-4)
-    assert high == pytest.approx(0.01831, abs=1e-4)
-    assert metrics.wilson(100, 100)[1] == 1.0
-
-
 def test_goodput_asks_of_all_or_of_every_class() -> None:
     uneven = {"dialogue": Tally(980, 0, 0, 0), "summarization": Tally(20, 10, 10, 0)}
     assert metrics.within_goodput(uneven, "overall")
