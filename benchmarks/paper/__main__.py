@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from rich.console import Console
 from slidingserve.report import paper
+from slidingserve.sim.store import Store
 
-from benchmarks.paper import jobs, output, plan, runner
-from benchmarks.paper.jobs import Job, Measurement
+from benchmarks.paper import output, plan
+from benchmarks.paper.experiments import Experiment, Where
+from benchmarks.paper.measurements import Asked, Measurement, asked, choose
 from benchmarks.paper.plan import Scale
-from benchmarks.paper.store import Metrics, Store
+from benchmarks.paper.runner import Runner
 
 BUILD = Path(__file__).resolve().parent.parent.parent / "build"
+DRAW_SECONDS = 300.0
+"""The report is drawn anew at most so often while measurements go on."""
 FIGURES = ("figure4", "figure5", "figure6", "table4", "table5", "readings", "slo_base", "explain")
 
 
@@ -37,87 +43,88 @@ def main() -> int:
         console.print(f"bench-paper: {error}")
         return 2
     out = BUILD / ("bench-paper-quick" if scale.quick else "bench-paper")
-    bench = Bench(scale, only, processes, Store(out / "measurements.jsonl"), console)
+    runner = Runner(Store(out / "runs"), processes, console)
     try:
-        made = bench.measured()
+        drawn = monotonic()
+        for done, made in measured(scale, only, runner):
+            document = output.document(made, scale, complete=done)
+            output.write(document, out)
+            if done or monotonic() - drawn > DRAW_SECONDS:
+                left_out, drawn = output.report(document, out), monotonic()
     except KeyboardInterrupt:
         console.print("bench-paper: stopped; the same command goes on where it was")
         return 130
-    for name in output.write(output.document(made, scale), out):
+    for name in left_out:
         console.print(f"{name}: left out of the report, no rows")
     console.print(f"wrote results.json, results.csv, table.md and report/index.html below {out}")
     return 0
 
 
-class Bench:
-    """One call of the command."""
+Rows = list[dict[str, Any]]
 
-    def __init__(
-        self, scale: Scale, only: tuple[str, ...], processes: int, store: Store, console: Console
-    ) -> None:
-        self._scale, self._only, self._store, self._console = scale, only, store, console
-        self._processes = processes
-        needed = [experiment for experiment in plan.experiments(scale) if experiment.figure in only]
-        places = {(experiment.where.model, experiment.where.workload) for experiment in needed}
-        self._choosing = [
-            job
-            for search in plan.choices(scale)
-            if (search.where.model, search.where.workload) in places
-            for job in jobs.jobs(search, {}, scale)
-        ]
-        self._needed = needed
 
-    def measured(self) -> list[dict[str, Any]]:
-        """All rows; from the store what is there."""
-        self._say_how_long()
-        self._run(self._choosing, "settings")
-        chosen = jobs.choose((job, self._goodput(job)) for job in self._choosing)
-        reported = self._reported(chosen)
-        self._run(reported, "results")
-        return output.rows((job, self._found(job)) for job in (*self._choosing, *reported))
+def measured(scale: Scale, only: tuple[str, ...], runner: Runner) -> Iterator[tuple[bool, Rows]]:
+    """Rows after each group, and whether they are all: what is there can be looked at while the rest runs.
 
-    def _reported(self, chosen: jobs.Choices) -> list[Job]:
-        return [job for experiment in self._needed for job in jobs.jobs(experiment, chosen, self._scale)]
+    Settings are chosen first; everything is measured with the chosen ones.
+    """
+    needed = [experiment for experiment in plan.experiments(scale) if experiment.figure in only]
+    choosing = _choosing(scale, needed)
+    proxies = [one for experiment in needed for one in asked(experiment, {}, scale)]
+    runner.expect(one.measurement for one in (*choosing, *proxies))
+    for name, group in _groups(choosing).items():
+        runner.measure(f"settings: {name}", group, lambda one: _printed(one.where))
+    chosen = choose((one, _goodput(runner, one.measurement)) for one in choosing)
+    hints = _hints(runner, choosing)
+    reported = [one for experiment in needed for one in asked(experiment, chosen, scale)]
+    groups = _groups(reported)
+    for i, (name, group) in enumerate(groups.items()):
+        runner.measure(name, group, lambda one: hints.get((one.where.model, one.where.workload, one.policy)))
+        there = [one for one in (*choosing, *reported) if one.measurement in runner]
+        yield i + 1 == len(groups), output.rows((one, runner.metrics(one.measurement)) for one in there)
 
-    def _run(self, wanted: list[Job], title: str) -> None:
-        runner.run(
-            jobs.unique(wanted),
-            self._store,
-            self._start,
-            processes=self._processes,
-            title=title,
-            console=self._console,
-        )
 
-    def _found(self, job: Job) -> Metrics:
-        found = self._store.get(job.measurement)
-        if found is None:
-            raise KeyError(f"{job.measurement} was not measured")
-        return found
+def _choosing(scale: Scale, needed: list[Experiment]) -> list[Asked]:
+    """Settings to compare for the models and workloads that are needed."""
+    places = {(experiment.where.model, experiment.where.workload) for experiment in needed}
+    return [
+        one
+        for search in plan.choices(scale)
+        if (search.where.model, search.where.workload) in places
+        for one in asked(search, {}, scale)
+    ]
 
-    def _goodput(self, job: Job) -> float:
-        return next(float(item["value"]) for item in self._found(job) if item["metric"] == "goodput_qps")
 
-    def _start(self, measurement: Measurement) -> float | None:
-        """Where a search may end: what the choosing found for that policy there, else the paper's EDF."""
-        where = measurement.where
-        same = [
-            item[0]["value"]
-            for job in self._choosing
-            if job.measurement.policy == measurement.policy
-            and job.measurement.where == where
-            and (item := self._store.get(job.measurement))
-        ]
-        return max(same, default=0.0) or paper.figure4(where.model, where.workload, "sarathi_edf")
+def _groups(reported: list[Asked]) -> dict[str, list[Measurement]]:
+    """By figure, model and criterion, in the plan's order: runs of one criterion's searches are there for the
+    other's."""
+    groups: dict[str, list[Measurement]] = {}
+    for one in reported:
+        groups.setdefault(_title(one), []).append(one.measurement)
+    return groups
 
-    def _say_how_long(self) -> None:
-        """Time a short run and say what the whole will take. The first run of all compiles the simulator."""
-        pace = runner.seconds_per_request()
-        todo = jobs.unique([*self._choosing, *self._reported({})])
-        rest = sum(runner.cost(one) for one in todo if self._store.get(one) is None)
-        minutes = rest * pace / 60 / self._processes
-        length = f"about {minutes:.0f} minutes with {self._processes} processes"
-        self._console.print(f"bench-paper: {len(todo)} measurements, {length}")
+
+def _title(one: Asked) -> str:
+    how = "" if one.measurement.criterion == "overall" else ", in every class"
+    return f"{one.label['figure']}, {one.label['model']}{how}"
+
+
+def _goodput(runner: Runner, measurement: Measurement) -> float:
+    return float(runner.metrics(measurement)[0]["value"])
+
+
+def _hints(runner: Runner, choosing: list[Asked]) -> dict[tuple[str, str, str], float]:
+    """The best goodput of the choosing by model, workload and policy: where later searches start."""
+    hints: dict[tuple[str, str, str], float] = {}
+    for one in choosing:
+        key = (one.label["model"], one.label["workload"], one.label["policy"])
+        hints[key] = max(hints.get(key, 0.0), _goodput(runner, one.measurement))
+    return hints
+
+
+def _printed(where: Where) -> float | None:
+    """The paper's goodput of Sarathi-EDF."""
+    return paper.figure4(where.model, where.workload, "sarathi_edf")
 
 
 def _settings(environment: dict[str, str]) -> tuple[Scale, tuple[str, ...], int]:
@@ -127,7 +134,8 @@ def _settings(environment: dict[str, str]) -> tuple[Scale, tuple[str, ...], int]
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
         raise SettingError(f"ONLY={','.join(unknown)} is none of {', '.join(FIGURES)}")
-    scale = replace(scale, requests=_count(environment, "REQUESTS", 100, scale.requests))
+    requests = _count(environment, "REQUESTS", 100, scale.requests)
+    scale = replace(scale, requests=requests, choice_requests=requests // 2)
     return scale, only, _count(environment, "PROCESSES", 1, 2)
 
 

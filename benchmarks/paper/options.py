@@ -11,6 +11,8 @@ Options = tuple[tuple[str, Any], ...]
 
 POLICIES = ("fcfs", "ppas", "sarathi_edf", "qoserve", "slidingserve_paper")
 SLIDING = "slidingserve_paper"
+PREDICTING = ("qoserve", SLIDING)
+"""Policies whose plans depend on the predictor, and so on its training draw."""
 
 
 def options(**values: Any) -> Options:

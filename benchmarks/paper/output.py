@@ -14,9 +14,9 @@ from slidingserve.report.command import draw
 from slidingserve.report.rows import Results
 
 from benchmarks.paper.experiments import SLO_BASE_MS
-from benchmarks.paper.jobs import Job
+from benchmarks.paper.measurements import Asked
 from benchmarks.paper.plan import CHOICE_SEED, Scale
-from benchmarks.paper.store import Metrics
+from benchmarks.paper.simulated import Metrics
 
 NOTES = Path(__file__).with_name("deviations.md")
 """The text about deviations that the report's page ends with."""
@@ -27,12 +27,12 @@ _FIRST = (
 )
 
 
-def rows(found: Iterable[tuple[Job, Metrics]]) -> list[dict[str, Any]]:
-    """A row for each metric of each job."""
-    return [{**job.label, **metric} for job, metrics in found for metric in metrics]
+def rows(found: Iterable[tuple[Asked, Metrics]]) -> list[dict[str, Any]]:
+    """A row for each metric of each measurement."""
+    return [{**one.label, **metric} for one, metrics in found for metric in metrics]
 
 
-def document(made: Sequence[dict[str, Any]], scale: Scale) -> dict[str, Any]:
+def document(made: Sequence[dict[str, Any]], scale: Scale, *, complete: bool = True) -> dict[str, Any]:
     """The results file: rows, and what captions must say."""
     names = sorted({row["hardware"] for row in made})
     about = {
@@ -44,13 +44,14 @@ def document(made: Sequence[dict[str, Any]], scale: Scale) -> dict[str, Any]:
         "slo_base_ms": SLO_BASE_MS,
         "tolerance": scale.tolerance,
         "quick": scale.quick,
+        "complete": complete,
         "hardware": {name: f"{hardware.get(name).title}. {hardware.get(name).sources}" for name in names},
     }
     return {"about": about, "rows": list(made)}
 
 
-def write(made: dict[str, Any], out: Path) -> list[str]:
-    """results.json, results.csv, table.md and report/ below `out`; which figures had no rows."""
+def write(made: dict[str, Any], out: Path) -> None:
+    """results.json, results.csv and table.md below `out`."""
     out.mkdir(parents=True, exist_ok=True)
     (out / "results.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     with (out / "results.csv").open("w", newline="", encoding="utf-8") as file:
@@ -58,10 +59,13 @@ def write(made: dict[str, Any], out: Path) -> list[str]:
         writer.writeheader()
         for row in made["rows"]:
             writer.writerow({**row, "options": json.dumps(row["options"])})
-    results = Results.model_validate(made)
-    (out / "table.md").write_text(markdown(results), encoding="utf-8")
+    (out / "table.md").write_text(markdown(Results.model_validate(made)), encoding="utf-8")
+
+
+def report(made: dict[str, Any], out: Path) -> list[str]:
+    """Draw report/ below `out`; which figures had no rows."""
     notes = NOTES.read_text(encoding="utf-8") if NOTES.exists() else ""
-    return draw(results, out / "report", notes)
+    return draw(Results.model_validate(made), out / "report", notes)
 
 
 def markdown(results: Results) -> str:

@@ -12,9 +12,18 @@ from dataclasses import dataclass, replace
 from slidingserve.report import paper
 
 from benchmarks.paper.experiments import CRITERIA, Draws, Experiment, Fidelity, Load, Search, Where
-from benchmarks.paper.options import ABLATIONS, POLICIES, READINGS, SETTINGS, SLIDING, Options, options
+from benchmarks.paper.options import (
+    ABLATIONS,
+    POLICIES,
+    PREDICTING,
+    READINGS,
+    SETTINGS,
+    SLIDING,
+    Options,
+    options,
+)
 
-CHOICE_SEED, CHOICE_FITS = 100, (101, 102, 103)
+CHOICE_SEED, CHOICE_FITS = 100, (101, 102)
 
 
 @dataclass(frozen=True)
@@ -23,13 +32,15 @@ class Scale:
 
     requests: int = 2000
     choice_requests: int = 1000
-    seeds: tuple[int, ...] = (1, 2, 3)
+    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
     fits: tuple[int, ...] = (1, 2, 3, 4, 5)
     choice_fits: tuple[int, ...] = CHOICE_FITS
     models: tuple[str, ...] = (paper.QWEN, paper.LLAMA)
     workloads: tuple[str, ...] = paper.WORKLOADS
     settings: int | None = None
     """At most so many settings a policy; None: all."""
+    load_seeds: int = 3
+    """Draws of a point of Figure 5."""
     load_factors: tuple[float, ...] = (0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0)
     """Figure 5's rates, as multiples of the paper's goodput of SlidingServe."""
     slo_bases_ms: tuple[float, ...] = (0.0, 20.0, 40.0, 60.0, 100.0, 200.0)
@@ -44,7 +55,7 @@ FULL = Scale()
 QUICK = Scale(
     requests=300,
     choice_requests=150,
-    seeds=(1,),
+    seeds=(1, 2),
     fits=(1, 2),
     choice_fits=CHOICE_FITS[:1],
     models=(paper.QWEN,),
@@ -65,18 +76,22 @@ def here(model: str, workload: str) -> Where:
 
 
 def draws(policy: str, seeds: tuple[int, ...], fits: tuple[int, ...]) -> Draws:
-    """Seeds and fits of a policy: every pair for the paper's, whose fits differ; a fit a seed for QoServe,
-    which uses the same predictor; no fit for those that predict nothing."""
-    if policy == SLIDING:
-        return tuple((seed, fit) for fit in fits for seed in seeds)
-    if policy == "qoserve":
+    """Seeds and fits of a policy: a fit a seed for those that predict, so that both vary from draw to draw;
+    no fit for the others."""
+    if policy in PREDICTING:
         return tuple((seed, fits[i % len(fits)]) for i, seed in enumerate(seeds))
     return tuple((seed, None) for seed in seeds)
 
 
-def side_draws(policy: str, scale: Scale) -> Draws:
-    """Draws of the side experiments: the paper's policy over its fits on one seed, others over the seeds."""
-    return draws(policy, scale.seeds[:1] if policy == SLIDING else scale.seeds, scale.fits)
+def fit_draws(scale: Scale) -> Draws:
+    """Every fit on one seed: what the training draw alone does."""
+    return tuple((scale.seeds[0], fit) for fit in scale.fits)
+
+
+def choice_draws(policy: str, scale: Scale) -> Draws:
+    """The choosing seed, with each of the choosing fits where the policy predicts."""
+    fits: tuple[int | None, ...] = scale.choice_fits if policy in PREDICTING else (None,)
+    return tuple((CHOICE_SEED, fit) for fit in fits)
 
 
 def choices(scale: Scale) -> list[Search]:
@@ -87,7 +102,7 @@ def choices(scale: Scale) -> list[Search]:
             for policy in POLICIES:
                 for setting in SETTINGS[policy][: scale.settings]:
                     for criterion in CRITERIA:
-                        pairs = draws(policy, (CHOICE_SEED,), scale.choice_fits)
+                        pairs = choice_draws(policy, scale)
                         where = here(model, workload)
                         found.append(
                             Search("figure4", where, policy, criterion, pairs, setting, stage="choose")
@@ -126,7 +141,7 @@ def figure5(scale: Scale) -> Iterator[Load]:
     for workload in scale.workloads:
         base = paper.FIGURE_4[paper.QWEN, workload][-1]
         for policy in POLICIES:
-            pairs = draws(policy, scale.seeds, scale.fits[:1])
+            pairs = draws(policy, scale.seeds, scale.fits)[: scale.load_seeds]
             for factor in scale.load_factors:
                 yield Load("figure5", here(paper.QWEN, workload), policy, pairs, round(factor * base, 3))
 
@@ -159,14 +174,14 @@ def table5(scale: Scale) -> Iterator[Fidelity]:
         Where(paper.LLAMA, "a100-tp1-llama3.1-8b", "mixed_v1"),
     ):
         for method in ("robust", "ols"):
-            pairs = draws(SLIDING, scale.seeds[:1], scale.fits)
+            pairs = fit_draws(scale)
             yield Fidelity(where, 1.5, pairs, options(method=method))
 
 
 def readings(scale: Scale) -> Iterator[Search]:
     """What each reading of the paper does to goodput."""
     for variant, change in READINGS.items():
-        pairs = side_draws(SLIDING, scale)
+        pairs = fit_draws(scale)
         where = here(paper.QWEN, "mixed_v1")
         yield Search("readings", where, SLIDING, "overall", pairs, change=change, variant=variant)
 
@@ -176,9 +191,8 @@ def slo_base(scale: Scale) -> Iterator[Search]:
     for base in scale.slo_bases_ms:
         where = replace(here(paper.QWEN, "mixed_v1"), slo_base_ms=base)
         for policy in POLICIES:
-            yield Search(
-                "slo_base", where, policy, "overall", side_draws(policy, scale), variant=f"{base:g} ms"
-            )
+            pairs = draws(policy, scale.seeds, scale.fits)
+            yield Search("slo_base", where, policy, "overall", pairs, variant=f"{base:g} ms")
 
 
 def explain(scale: Scale) -> Iterator[Search]:
@@ -197,5 +211,5 @@ def explain(scale: Scale) -> Iterator[Search]:
         for variant, (where, change) in conditions.items():
             if change and policy != SLIDING:
                 continue
-            pairs = side_draws(policy, scale)
+            pairs = draws(policy, scale.seeds, scale.fits)
             yield Search("explain", where, policy, "overall", pairs, change=change, variant=variant)

@@ -1,34 +1,122 @@
-"""Measurements in worker processes: what the store has is not made again; progress says how long it takes."""
+"""All measurements through the simulator's pool, a group at a time, the most important first.
+
+Every run is kept in the simulator's store: a stopped benchmark goes on where it was, and what two figures
+share is simulated once.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
-from multiprocessing import get_context
+from collections.abc import Callable, Iterable
 from time import monotonic
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from slidingserve.report import paper
+from slidingserve.sim.goodput import Search
+from slidingserve.sim.jobs import execute
+from slidingserve.sim.pool import Report, carry_out
+from slidingserve.sim.progress import duration, reported
+from slidingserve.sim.store import Store
 
-from benchmarks.paper.jobs import Measurement
-from benchmarks.paper.measure import measure
+from benchmarks.paper import paired, simulated
+from benchmarks.paper.measurements import Measurement
 from benchmarks.paper.options import SLIDING
 from benchmarks.paper.plan import here
-from benchmarks.paper.store import Metrics, Store
+from benchmarks.paper.simulated import Metrics, Once
 
-LINE_SECONDS = 30.0
+LINE_SECONDS = 60.0
 """How often a log without a terminal gets a line."""
 
-# Relative cost of a simulated request: iterations by workload, planning by policy.
-_WORKLOADS = {"sharegpt": 0.6, "arxiv_v1": 1.6, "arxiv_v2": 2.4, "mixed_v1": 1.0, "mixed_v2": 1.2}
+# Relative cost of a simulated request: batches by workload, planning by policy.
+_WORKLOADS = {"sharegpt": 0.6, "arxiv_v1": 1.2, "arxiv_v2": 1.8, "mixed_v1": 1.0, "mixed_v2": 1.1}
 _POLICIES = {"fcfs": 0.6, "ppas": 0.6, "sarathi_edf": 0.6, "qoserve": 0.8, "slidingserve_paper": 1.0}
 _RUNS_OF_A_SEARCH = {True: 5.0, False: 7.0}
 """Simulations that a search takes, on a coarse grid and on a fine one."""
 _REQUESTS_SWITCHING = 2100
 _TRIAL_REQUESTS = 300
+
+Start = Callable[[Measurement], float | None]
+"""Where a search looks first, requests a second."""
+
+
+class Runner:
+    """Measures groups, and remembers how far the whole is."""
+
+    def __init__(self, store: Store, processes: int, console: Console) -> None:
+        self._store, self._processes, self._console = store, processes, console
+        self._found: dict[Measurement, Metrics] = {}
+        self._total = self._done = 0.0
+        self._begin = monotonic()
+
+    def expect(self, measurements: Iterable[Measurement]) -> None:
+        """Say how long all of them will take: a short run, timed after a first one has loaded the code."""
+        trial = Measurement("load", here(paper.QWEN, "mixed_v1"), SLIDING, (), 1, 1, _TRIAL_REQUESTS, 1.5)
+        execute(simulated.job(trial, trial.qps))
+        begin = monotonic()
+        execute(simulated.job(trial, trial.qps))
+        pace = (monotonic() - begin) / _TRIAL_REQUESTS
+        wanted = set(measurements)
+        self._total = sum(map(cost, wanted))
+        length = duration(self._total * pace / self._processes)
+        kept = f", {len(self._store)} runs are there from before" if len(self._store) else ""
+        self._console.print(
+            f"bench-paper: {len(wanted)} measurements, about {length} with {self._processes} processes{kept}"
+        )
+        self._begin = monotonic()
+
+    def measure(self, title: str, group: Iterable[Measurement], start: Start) -> None:
+        """Carry out a group; `metrics` has all of it afterwards."""
+        new = [one for one in dict.fromkeys(group) if one not in self._found]
+        plans = [simulated.plan(one, start(one)) for one in new]
+        with self._reported(title) as report:
+            carry_out(plans, self._store, self._processes, report)
+        for one, done in zip(new, plans, strict=True):
+            self._found[one] = simulated.rows(one, done)
+        self._pair([(one, done) for one, done in zip(new, plans, strict=True) if one.kind == "errors"])
+        self._done += sum(map(cost, new))
+        self._say(title)
+
+    def __contains__(self, measurement: object) -> bool:
+        return measurement in self._found
+
+    def metrics(self, measurement: Measurement) -> Metrics:
+        """What was measured. KeyError if it was not."""
+        return self._found[measurement]
+
+    def _pair(self, tested: list[tuple[Measurement, Search | Once]]) -> None:
+        jobs = [done.job for _, done in tested if isinstance(done, Once)]
+        qualities = paired.carry_out(jobs, self._store, self._processes)
+        for (one, _), quality in zip(tested, qualities, strict=True):
+            self._found[one] += simulated.errors(quality, "paired")
+
+    def _say(self, title: str) -> None:
+        gone = monotonic() - self._begin
+        left = gone * max(self._total - self._done, 0.0) / self._done if self._done else 0.0
+        self._console.print(f"{title}: done after {duration(gone)}; about {duration(left)} left in all")
+
+    def _reported(self, title: str) -> _Lines:
+        return _Lines(title, self._console)
+
+
+class _Lines:
+    """The simulator's bar on a terminal; a line now and then in a log."""
+
+    def __init__(self, title: str, console: Console) -> None:
+        self._title, self._console = title, console
+        self._bar = reported(title, console)
+        self._said = self._begin = monotonic()
+
+    def __enter__(self) -> Report:
+        return self._bar.__enter__() if self._console.is_terminal else self._line
+
+    def __exit__(self, *error: object) -> None:
+        if self._console.is_terminal:
+            self._bar.__exit__(*error)  # type: ignore[arg-type]
+
+    def _line(self, made: int, left: int) -> None:
+        if monotonic() - self._said > LINE_SECONDS:
+            self._said = monotonic()
+            seconds = (self._said - self._begin) / max(made, 1) * left
+            self._console.print(f"{self._title}: {made} runs, about {duration(seconds)} left of this part")
 
 
 def cost(measurement: Measurement) -> float:
@@ -38,95 +126,3 @@ def cost(measurement: Measurement) -> float:
     requests = _REQUESTS_SWITCHING if switching else measurement.requests
     factor = _WORKLOADS.get(measurement.where.workload, 1.0) * _POLICIES.get(measurement.policy, 1.0)
     return runs * requests * factor
-
-
-def seconds_per_request() -> float:
-    """What a unit of `cost` takes here: a short run, timed after a first one has loaded the code."""
-    trial = Measurement("load", here(paper.QWEN, "mixed_v1"), SLIDING, (), 1, 1, _TRIAL_REQUESTS, 1.5)
-    measure(trial)
-    return _timed(trial, None)[1] / _TRIAL_REQUESTS
-
-
-def run(
-    wanted: Sequence[Measurement],
-    store: Store,
-    start: Callable[[Measurement], float | None],
-    *,
-    processes: int,
-    title: str,
-    console: Console,
-) -> None:
-    """Measure what the store lacks, most important first; the store has all of `wanted` afterwards."""
-    missing = [measurement for measurement in wanted if store.get(measurement) is None]
-    with _meter(console, title, wanted, missing) as advance:
-        for measurement, metrics, seconds in _results(missing, start, processes):
-            store.put(measurement, metrics, seconds)
-            advance(measurement)
-
-
-def _results(
-    missing: Sequence[Measurement], start: Callable[[Measurement], float | None], processes: int
-) -> Iterator[tuple[Measurement, Metrics, float]]:
-    """Results as they come. A few jobs wait in the pool, so that an interrupt ends soon."""
-    if not missing:
-        return
-    todo = iter(missing)
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_worker) as pool:
-        running: dict[Future[tuple[Metrics, float]], Measurement] = {}
-        try:
-            while True:
-                for measurement in todo:
-                    running[pool.submit(_timed, measurement, start(measurement))] = measurement
-                    if len(running) > processes:
-                        break
-                if not running:
-                    return
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield running.pop(future), *future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _worker() -> None:
-    """Workers are polite: the machine may be shared."""
-    os.nice(5)
-
-
-def _timed(measurement: Measurement, start: float | None) -> tuple[Metrics, float]:
-    begin = monotonic()
-    return measure(measurement, start), monotonic() - begin
-
-
-@contextmanager
-def _meter(
-    console: Console, title: str, wanted: Sequence[Measurement], missing: Sequence[Measurement]
-) -> Iterator[Callable[[Measurement], None]]:
-    """A bar on a terminal, a line now and then in a log; both by expected work, not by count."""
-    total, kept = sum(map(cost, missing)), len(wanted) - len(missing)
-    begin, done, count, said = monotonic(), 0.0, 0, monotonic()
-
-    def left() -> str:
-        seconds = (monotonic() - begin) * (total - done) / done if done else 0.0
-        return f"about {seconds / 60:.0f} min left" if done else "..."
-
-    columns = (
-        *(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn()),
-        *(TextColumn("{task.fields[note]}"), TimeElapsedColumn()),
-    )
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(title, total=total or 1.0, completed=int(not total), note="...")
-
-        def advance(measurement: Measurement) -> None:
-            nonlocal done, count, said
-            done, count = done + cost(measurement), count + 1
-            note = f"{count + kept}/{len(wanted)}, {left()}"
-            bar.update(task, completed=done, note=note)
-            if not console.is_terminal and (monotonic() - said > LINE_SECONDS or count == len(missing)):
-                said = monotonic()
-                console.print(f"{title}: {note}")
-
-        if kept:
-            console.print(f"{title}: {kept} of {len(wanted)} measurements are there from before")
-        yield advance

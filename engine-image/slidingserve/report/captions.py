@@ -6,7 +6,8 @@ from slidingserve.report.intervals import BOOTSTRAP, T_INTERVAL
 from slidingserve.report.rows import About
 
 INTERVALS = (
-    f"Intervals: {T_INTERVAL}; for policies measured with several fits of their predictor, {BOOTSTRAP}."
+    f"Intervals: {T_INTERVAL}; a policy that predicts has another training draw (a fit) of its predictor for "
+    f"each seed. Where several fits met the same seed: {BOOTSTRAP}."
 )
 
 CRITERIA = {

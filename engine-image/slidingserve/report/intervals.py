@@ -22,7 +22,7 @@ _T975 = {
 _RESAMPLES = 2000
 
 T_INTERVAL = "mean over seeds, 95 % t-interval"
-BOOTSTRAP = "median over fits of the mean over seeds, 95 % percentile bootstrap over fits and seeds"
+BOOTSTRAP = "median over fits, 95 % percentile bootstrap"
 SINGLE = "one run, no interval"
 
 

@@ -8,7 +8,7 @@ import pytest
 from slidingserve.policies import PolicySettings
 from slidingserve.report import paper
 
-from benchmarks.paper import jobs, plan
+from benchmarks.paper import measurements, plan
 from benchmarks.paper.experiments import Fidelity, Load, Search
 from benchmarks.paper.options import ABLATIONS, POLICIES, READINGS, SETTINGS, SLIDING, options
 
@@ -130,11 +130,11 @@ def test_the_quick_form_has_every_figure_and_table() -> None:
 
 
 def test_equal_measurements_are_made_once() -> None:
-    chosen: jobs.Choices = {}
-    found = [job for one in FULL for job in jobs.jobs(one, chosen, plan.FULL)]
-    labels = {(job.label["figure"], job.label.get("variant")) for job in found}
+    chosen: measurements.Choices = {}
+    found = [asked for one in FULL for asked in measurements.asked(one, chosen, plan.FULL)]
+    labels = {(one.label["figure"], one.label.get("variant")) for one in found}
     assert {("table4", paper.FULL), ("readings", "as chosen"), ("figure4", "")} <= labels
-    assert len(jobs.unique(found)) < len(found) - 50
+    assert len(measurements.unique(found)) < len(found) - 50
 
 
 def test_the_best_setting_is_the_one_with_the_best_median_over_the_choosing_fits() -> None:
@@ -152,8 +152,8 @@ def test_the_best_setting_is_the_one_with_the_best_median_over_the_choosing_fits
             setting,
             stage="choose",
         )
-        found += [(job, value) for job in jobs.jobs(search, {}, plan.FULL)]
-    chosen = jobs.choose(found)
+        found += [(job, value) for job in measurements.asked(search, {}, plan.FULL)]
+    chosen = measurements.choose(found)
     assert chosen == {(paper.QWEN, "mixed_v1", SLIDING, "overall"): steady}
     then = Search(
         "figure4",
@@ -163,5 +163,5 @@ def test_the_best_setting_is_the_one_with_the_best_median_over_the_choosing_fits
         ((1, 1),),
         change=options(late="paper_equation"),
     )
-    (job,) = jobs.jobs(then, chosen, plan.FULL)
+    (job,) = measurements.asked(then, chosen, plan.FULL)
     assert dict(job.measurement.setting) == {"margin": 1.3, "late": "paper_equation"}

@@ -1,12 +1,12 @@
 """Experiments into measurements: one policy, one setting, one seed, one fit each; equal ones are made once.
 
-Pure. A measurement holds all that decides its result, so its key names that result in the store.
+Pure. A measurement holds all that decides its result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ class Measurement:
 
 
 @dataclass(frozen=True)
-class Job:
+class Asked:
     """A measurement and the row fields of the experiment that asked for it."""
 
     measurement: Measurement
@@ -48,11 +48,11 @@ Choices = Mapping[tuple[str, str, str, str], Options]
 """The chosen setting by model, workload, policy and criterion."""
 
 
-def jobs(experiment: Experiment, chosen: Choices, scale: Scale) -> list[Job]:
-    """A job for each draw of the experiment."""
+def asked(experiment: Experiment, chosen: Choices, scale: Scale) -> list[Asked]:
+    """A measurement for each draw of the experiment."""
     setting = _setting(experiment, chosen)
     return [
-        Job(_measurement(experiment, setting, seed, fit, scale), _label(experiment, setting, seed, fit))
+        Asked(_measurement(experiment, setting, seed, fit, scale), _label(experiment, setting, seed, fit))
         for seed, fit in experiment.draws
     ]
 
@@ -108,21 +108,16 @@ def _label(experiment: Experiment, setting: Options, seed: int, fit: int | None)
     return label
 
 
-def choose(found: Iterable[tuple[Job, float]]) -> dict[tuple[str, str, str, str], Options]:
+def choose(found: Iterable[tuple[Asked, float]]) -> dict[tuple[str, str, str, str], Options]:
     """The setting with the highest median goodput over the choosing fits; of equals the one listed first."""
     values: dict[tuple[str, str, str, str], dict[Options, list[float]]] = {}
-    for job, goodput in found:
-        label = job.label
+    for one, goodput in found:
+        label = one.label
         key = (label["model"], label["workload"], label["policy"], label["criterion"])
-        values.setdefault(key, {}).setdefault(job.measurement.setting, []).append(goodput)
+        values.setdefault(key, {}).setdefault(one.measurement.setting, []).append(goodput)
     return {key: max(settings, key=lambda s: median(settings[s])) for key, settings in values.items()}
 
 
-def unique(found: Sequence[Job]) -> list[Measurement]:
+def unique(found: Sequence[Asked]) -> list[Measurement]:
     """What must be measured, each once, in order."""
-    return list(dict.fromkeys(job.measurement for job in found))
-
-
-def as_dict(measurement: Measurement) -> dict[str, Any]:
-    """The measurement as JSON has it."""
-    return {**asdict(measurement), "setting": dict(measurement.setting)}
+    return list(dict.fromkeys(one.measurement for one in found))
