@@ -86,10 +86,14 @@ demo-down: venv ## Take the demo's cluster away; leaves nothing behind
 bench-paper: venv ## The paper's figures and tables, simulated (QUICK=1: minutes; ONLY=figure4; resumable)
 	$(PY) -m benchmarks.paper
 
+bench-emulated: venv-engine ## Policies side by side on vLLM at a GPU's speed, in real time (RATES, REQUESTS, POLICIES; resumable)
+	.venv-engine/bin/python -m benchmarks.emulated $(if $(RATES),--rates "$(RATES)") $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(POLICIES),--policies "$(POLICIES)")
+	.venv-engine/bin/python -m benchmarks.agreement
+
 bench-planner: venv ## What a round of the planner costs
 	$(PY) -m benchmarks.planner
 
 clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-planner clean
+.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-planner clean
