@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 from slidingserve.policies import Policy, PolicySettings, fcfs, get
 from slidingserve.policies.adapt import CompiledPolicy
@@ -23,6 +24,32 @@ ONE_CORE = LatencyModel(Weights(0.012, (2e-8, 0.0, 0.0, 2e-3, 1e-6, 1e-3, 0.0)))
 RATES = (0.8, 1.6, 2.0)
 SEEDS = 3
 REQUESTS = 150
+
+
+_QOSERVE: dict[str, Any] = {"grid": "rescaled", "grid_smallest": 16, "budget": 256}
+_LITERAL: dict[str, Any] = {
+    "margin": 1.0,
+    "late": "paper_equation",
+    "search": "paper",
+    "second_window": "paper",
+    "floor": "paper",
+    "anchor": "paper",
+    "all_anchors_fail": "nothing",
+    "capacity": "paper",
+}
+_OTHER: list[tuple[str, Any]] = [
+    ("constructor", False),
+    ("window", "single"),
+    ("sorter", "edf"),
+    ("alpha", 0.3),
+    ("tight", "min_chunk"),
+    ("idle_window", "least_tbt"),
+    ("safe_decodes", "all"),
+    ("rest", "fill"),
+    ("quantum", 1),
+    *_LITERAL.items(),
+]
+"""Each is changed alone."""
 
 
 @dataclass
@@ -72,19 +99,23 @@ def main() -> int:
     paper = get("slidingserve_paper")
     rows: list[tuple[str, Policy, PolicySettings]] = [
         ("stock order", CompiledPolicy("stock", fcfs.plan), PolicySettings()),
+        ("stock order, 256 tokens", CompiledPolicy("stock", fcfs.plan), PolicySettings(budget=256)),
+        ("sarathi_edf, 64 tokens", get("sarathi_edf"), PolicySettings(budget=64)),
+        ("qoserve, grid from 16", get("qoserve"), PolicySettings(**_QOSERVE)),
         ("ours, maxTokens null", paper, PolicySettings()),
         ("ours, maxTokens 256", paper, PolicySettings(max_chunk=256)),
-        ("  margin 1", paper, PolicySettings(max_chunk=256, margin=1.0)),
-        ("  late paper_equation", paper, PolicySettings(max_chunk=256, late="paper_equation")),
-        ("  tight min_chunk", paper, PolicySettings(max_chunk=256, tight="min_chunk")),
-        ("  alpha 0.3", paper, PolicySettings(max_chunk=256, alpha=0.3)),
+        *[
+            (f"  {name} {value}", paper, PolicySettings(max_chunk=256, **{name: value}))
+            for name, value in _OTHER
+        ],
+        ("  all as printed", paper, PolicySettings(max_chunk=256, **_LITERAL)),
     ]
-    print(f"{'requests a second':22}" + "".join(f"{rate:>24}" for rate in RATES))
-    print(f"{'kept, share':22}" + f"{'dialogue summary    all':>24}" * len(RATES))
+    print(f"{'requests a second':28}" + "".join(f"{rate:>24}" for rate in RATES))
+    print(f"{'kept, share':28}" + f"{'dialogue summary    all':>24}" * len(RATES))
     for name, policy, settings in rows:
         found = [attainment(policy, settings, rate) for rate in RATES]
         cells = [f"{a['dialogue']:8.2f}{a['summary']:8.2f}{a['all']:7.3f}" for a in found]
-        print(f"{name:22}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+        print(f"{name:28}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
     return 0
 
 

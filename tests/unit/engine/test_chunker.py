@@ -13,6 +13,7 @@ from slidingserve.core.columns import HELD, REASONS, SPLIT
 from slidingserve.core.forwarder import Forwarder, largest_budget, pred, pred_after, time_to_budget
 from slidingserve.core.room import Room
 from slidingserve.core.settings import PolicySettings
+from slidingserve.predictor.features import batch_features
 from slidingserve.predictor.model import LatencyModel, Weights
 
 from tests.unit.engine.states import MODEL, columns, decoding, models, queue, waiting
@@ -130,6 +131,40 @@ def test_where_large_chunks_cost_more_the_two_steps_share_the_work() -> None:
 def test_where_both_windows_hold_the_whole_queue_it_is_taken_at_once() -> None:
     short = queue(CURVED, [500], [(50, 0), (60, 0)])[1]
     assert budget(0.5, following=0.5, of=short, window="sliding") == largest_budget(short)
+
+
+def test_of_equal_sums_the_larger_chunk_is_taken() -> None:
+    flat = queue(LatencyModel(Weights(0.010, (0.0,) * 7)), [500], [(5000, 0)])[1]
+    assert budget(0.1, following=0.005, of=flat, limit=700, window="sliding") == 700
+
+
+def test_the_margin_shortens_the_next_window_too() -> None:
+    long = queue(CURVED, [500], [(5000, 0)])[1]
+    found = budget(0.2, following=0.1, of=long, margin=2.0, window="sliding")
+    assert found == pytest.approx(
+        (time_to_budget(long, 0.1, 2048) + time_to_budget(long, 0.05, 2048)) / 2, abs=15
+    )
+
+
+def test_a_split_leaves_the_smallest_chunk_or_none() -> None:
+    long = queue(CURVED, [500], [(5000, 0)])[1]
+    small = budget(0.045, following=0.015, of=long, window="sliding")
+    assert 150 < small < 200 < time_to_budget(long, 0.045, 2048)
+    assert budget(0.045, following=0.015, of=long, window="sliding", min_chunk=200) == 1 + 200
+
+
+def test_the_second_step_is_predicted_on_the_queue_as_the_first_leaves_it_or_literally_as_it_is() -> None:
+    def both(size: int, total: int, **options: Any) -> float:
+        return chunker._both(two, size, total, settings(**options).compiled())
+
+    two = queue(MODEL, [500, 500], [(100, 0), (300, 2000)])[1]
+    first = pred(two, 102)
+    assert both(102, 302) == first + pred_after(two, 102, 200) > first + pred(two, 200)
+    assert both(102, 302, second_window="paper") == first + pred(two, 200)
+    assert both(102, 103) == first + pred_after(two, 102, 1), "all decodes run, the new one too"
+    one_decode = MODEL.predict(batch_features([500], []))
+    assert both(102, 103, floor="paper") == pytest.approx(first + one_decode)
+    assert both(102, 103, floor="paper") < both(102, 103)
 
 
 def test_the_literal_search_prefers_the_decodes_alone() -> None:

@@ -124,6 +124,17 @@ def test_a_set_that_takes_longer_than_its_capacity_promised_is_dropped() -> None
     assert construct(made, found, rows, OPEN, 0.1, 2048, checked).requests == 0
 
 
+def test_an_anchor_is_joined_by_requests_with_the_same_slack_that_stand_before_it() -> None:
+    made, _ = queue(PLAIN, [], [(100, 0), (200, 0), (50, 0)], [0.06, 0.06, 0.05])
+    chosen = PolicySettings(margin=1.0, quantum=1).compiled()
+    ordered = by_slack(made, np.arange(3))
+    assert ordered.tolist() == [2, 0, 1]
+    work, time = constructor._sums_from(made, ordered)
+    answer = constructor._around(made, ordered, 2, 400, 0.06, work, time, chosen)
+    assert np.flatnonzero(answer.chosen).tolist() == [0, 1], "not the one with less slack"
+    assert answer.value == pytest.approx(value(100, 0.06, 300, 0.12) + value(200, 0.06, 300, 0.12))
+
+
 sizes_and_slack = st.lists(st.tuples(st.integers(1, 400), st.floats(-0.05, 0.3)), min_size=1, max_size=9)
 
 

@@ -29,7 +29,10 @@ def test_with_quantum_one_it_equals_brute_force(made: list[tuple[int, float]], c
     assert sum(made[i][1] for i in found) == pytest.approx(best)
 
 
-@given(items, st.integers(0, 300), st.integers(1, 64))
+large = st.lists(st.tuples(st.integers(1, 900), st.floats(0.01, 10)), max_size=14)
+
+
+@given(large, st.integers(0, 6000), st.integers(1, 64))
 def test_a_coarser_quantum_never_takes_more_than_fits(
     made: list[tuple[int, float]], capacity: int, quantum: int
 ) -> None:
@@ -37,7 +40,12 @@ def test_a_coarser_quantum_never_takes_more_than_fits(
 
 
 def test_what_fits_as_a_whole_is_taken_whatever_the_quantum() -> None:
-    assert chosen([(10, 1.0), (17, 1.0), (3, 1.0)], 30, 16) == [0, 1, 2]
+    assert chosen([(1001, 1.0), (1001, 1.0), (998, 1.0)], 3000, 16) == [0, 1, 2]
+
+
+def test_a_coarse_table_may_miss_what_fits_exactly_and_a_fine_one_does_not() -> None:
+    assert chosen([(1001, 1.0), (999, 1.0), (500, 0.5)], 2000, 16) == [0, 2]
+    assert chosen([(1001, 1.0), (999, 1.0), (500, 0.5)], 2000, 1) == [0, 1]
 
 
 def test_among_equal_values_the_earlier_items_are_kept() -> None:
