@@ -26,11 +26,16 @@ def rows(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 }
                 for row in cell["classes"]
             },
-            "predictor": (cell["state"]["predictor"] or {}).get("overall"),
+            "predictor": _quality(cell["state"]["predictor"] or {}),
         }
         for cell in cells
     ]
     return sorted(found, key=lambda row: (row["rate"], -row["attainment"]))
+
+
+def _quality(predictor: dict[str, Any]) -> dict[str, Any]:
+    """R2, MAE, MAE as a share of the mean batch, share under-predicted: overall and by scene, live."""
+    return {"overall": predictor.get("overall"), **predictor.get("scenes", {})}
 
 
 def table(found: Sequence[dict[str, Any]]) -> Table:

@@ -106,6 +106,8 @@ def serve(
         model = None
     emulation = Emulation(emulate, emulate_noise, emulate_seed, emulate_log) if emulate else None
     try:
+        if emulation is None and (emulate_noise, emulate_seed, emulate_log) != (None, 0, None):
+            raise LaunchError("--emulate-noise, --emulate-seed, --emulate-log: add --emulate PROFILE")
         launch = prepare(
             model,
             context.args,

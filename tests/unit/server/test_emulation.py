@@ -22,6 +22,12 @@ def test_an_unknown_profile_is_one_line_with_the_names_and_exit_status_2() -> No
     assert all(name in result.stderr for name in hardware.names())
 
 
+def test_settings_of_an_emulation_without_one_are_refused() -> None:
+    result = CliRunner().invoke(app, ["serve", "model", "--emulate-noise", "0.1"])
+    assert result.exit_code == 2
+    assert "add --emulate PROFILE" in result.stderr
+
+
 def test_a_log_in_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(launch.LaunchError, match="make it first"):
         launch.prepare(
