@@ -97,9 +97,11 @@ def vllm_arguments(profile: Hardware, name: str, user: Sequence[str], directory:
     write_model(profile, directory)
     words = kept(user)
     given = {_option(word) for word in words}
+    # As people would have to set it there: no request may outgrow the KV cache, less the block vLLM keeps.
+    fits = profile.kv_tokens - profile.block_size
     defaults = {
         "--served-model-name": name,
-        "--max-model-len": profile.max_model_len,
+        "--max-model-len": min(profile.max_model_len, fits),
         "--max-num-batched-tokens": profile.max_tokens,
         "--max-num-seqs": profile.max_requests,
         "--block-size": profile.block_size,

@@ -60,6 +60,14 @@ def test_the_profiles_limits_hold_unless_the_user_gives_others(monkeypatch: pyte
     assert words[words.index("--served-model-name") + 1] == "chat"
 
 
+@pytest.mark.parametrize("name", hardware.names())
+def test_the_longest_request_fits_the_kv_cache(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(emulation, "write_model", lambda profile, directory: None)
+    words = emulation.vllm_arguments(hardware.get(name), "chat", [], Path("model"))
+    longest = int(words[words.index("--max-model-len") + 1])
+    assert 32_000 < longest < hardware.get(name).kv_tokens
+
+
 def test_what_speaks_of_gpus_and_weights_is_dropped_with_its_value(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = vllm_arguments(monkeypatch, "--port", "1")
     given = (
