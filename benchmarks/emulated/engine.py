@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,12 @@ class Engine:
             rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
         rows = [row for row in rows if row["start"] >= begin and row["end"] <= end]
         late = np.array([row["woke"] - row["end"] for row in rows]) * 1000
+        # The queue formula, t_done(N) - t_done(N-1) of batches back to back, against the device's own time.
+        off = [
+            abs(after["woke"] - before["woke"] - (after["end"] - after["start"])) * 1000
+            for before, after in pairwise(rows)
+            if after["start"] - before["end"] < 2e-6
+        ]
         seconds = np.array([row["end"] - row["start"] for row in rows])
         tokens = np.array([row["prefill_tokens"] + row["decodes"] for row in rows])
         return {
@@ -102,6 +109,7 @@ class Engine:
             "batch_ms_mean": float(seconds.mean() * 1000),
             "batch_tokens_mean": float(tokens.mean()),
             "woke_late_ms": {f"p{p}": float(np.percentile(late, p)) for p in (50, 95, 99)},
+            "formula_off_ms": {f"p{p}": float(np.percentile(off, p)) for p in (50, 95, 99)} if off else None,
         }
 
     def stop(self) -> None:
