@@ -69,6 +69,7 @@ test-e2e: venv ## Operator, chart and real engines on a real cluster
 test: ## Everything, with what it needs installed first
 	$(MAKE) lint
 	$(MAKE) test-unit
+	$(MAKE) bench-paper QUICK=1
 	$(MAKE) test-engine
 	$(MAKE) test-cluster
 	$(MAKE) test-e2e

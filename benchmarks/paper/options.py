@@ -21,8 +21,8 @@ def options(**values: Any) -> Options:
 
 
 SETTINGS: dict[str, tuple[Options, ...]] = {
-    "fcfs": tuple(options(budget=budget) for budget in (2048, 512, 256)),
-    "sarathi_edf": tuple(options(budget=budget) for budget in (128, 256, 512)),
+    "fcfs": tuple(options(budget=budget) for budget in (2048, 512, 256, 128)),
+    "sarathi_edf": tuple(options(budget=budget) for budget in (64, 128, 256, 512)),
     "qoserve": (
         *(options(grid="artifact", budget=cap) for cap in (None, 512, 256)),
         *(options(grid="rescaled", budget=cap) for cap in (None, 512, 256)),

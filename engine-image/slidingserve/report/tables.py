@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from slidingserve.report import paper, style
 from slidingserve.report.intervals import Estimate, estimate
@@ -69,20 +70,21 @@ def everyone(rows: Sequence[Row], criterion: str) -> Table | None:
 
 
 def settings(rows: Sequence[Row]) -> Table | None:
-    """All settings that were compared, on the seed that served for nothing else."""
+    """All settings that were compared, on the seed that served for nothing else: the median over its fits."""
     found = select(rows, figure="figure4", metric="goodput_qps", stage="choose")
-    lines = [
-        (
-            style.model(row.model),
-            style.workload(row.workload),
-            style.look(row.policy).title,
-            row.setting or "defaults",
-            row.criterion.replace("_", " "),
-            f"{row.value:.2f}",
-        )
-        for row in found
-    ]
-    header = ("model", "workload", "policy", "setting", "criterion", "requests/s")
+    groups = grouped(found, lambda row: (row.model, row.workload, row.policy, row.setting))
+    lines = []
+    for (model, workload, policy, setting), group in groups.items():
+        head = (style.model(model), style.workload(workload), style.look(policy).title, setting or "defaults")
+        by_criterion = grouped(group, lambda row: row.criterion)
+        cells = [
+            f"{median(row.value for row in by_criterion[criterion]):.2f}"
+            if criterion in by_criterion
+            else "-"
+            for criterion in style.CRITERIA
+        ]
+        lines.append((*head, *cells))
+    header = ("model", "workload", "policy", "setting", "overall, requests/s", "in every class, requests/s")
     return Table("Settings compared, goodput on the choosing seed", header, tuple(lines)) if lines else None
 
 

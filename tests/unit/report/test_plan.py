@@ -61,8 +61,8 @@ def test_every_policy_chooses_among_the_settings_that_the_evaluation_promises() 
         policy: {one.setting for one in plan.choices(plan.FULL) if one.policy == policy}
         for policy in POLICIES
     }
-    assert chosen["fcfs"] == {options(budget=budget) for budget in (2048, 512, 256)}
-    assert chosen["sarathi_edf"] == {options(budget=budget) for budget in (128, 256, 512)}
+    assert chosen["fcfs"] >= {options(budget=budget) for budget in (2048, 512, 256)}
+    assert chosen["sarathi_edf"] >= {options(budget=budget) for budget in (128, 256, 512)}
     for grid in ("artifact", "rescaled"):
         for cap in (None, 512, 256):
             assert options(grid=grid, budget=cap) in chosen["qoserve"]
