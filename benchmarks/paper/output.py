@@ -75,6 +75,7 @@ def markdown(results: Results) -> str:
         *(tables.headline(rows_, criterion) for criterion in ("overall", "per_class")),
         *(tables.everyone(rows_, criterion) for criterion in ("overall", "per_class")),
         *(tables.figure6(rows_), tables.table4(rows_), tables.table5(rows_)),
+        tables.table5(rows_, scenes=True),
         tables.variants(rows_, "slo_base", "Goodput by SLO base, mixed-v1"),
         *(tables.variants(rows_, name, title) for name, (title, _) in captions.VARIANTS.items()),
         tables.settings(rows_),

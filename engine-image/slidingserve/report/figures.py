@@ -99,7 +99,9 @@ def figure5(rows: Sequence[Row]) -> Figure | None:
         panels[0, column].set_title(style.workload(workload))
         panels[-1, column].set_xlabel("requests a second")
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=min(len(labels), len(workloads) + 1), frameon=False
+    )
     figure.suptitle(f"Figure 5: latency and misses under overload, {style.model(found[0].model)}")
     return figure
 

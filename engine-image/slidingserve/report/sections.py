@@ -68,6 +68,8 @@ def _tables(rows: Sequence[Row], said: str) -> Iterator[Section]:
     yield _only_table("table4", "Table 4: ablation", caption, tables.table4(rows))
     caption = f"{captions.PREDICTOR} {captions.INTERVALS}"
     yield _only_table("table5", "Table 5: the batch latency predictor", caption, tables.table5(rows))
+    by_scene = tables.table5(rows, scenes=True)
+    yield Section("table5_scenes", "Table 5, by scene", caption, None, by_scene, folded=True)
     table = tables.variants(rows, "slo_base", "Goodput by SLO base")
     caption = f"{captions.SLO_BASE} {_where(rows, 'slo_base')}{end}"
     yield Section(

@@ -121,9 +121,13 @@ def table4(rows: Sequence[Row]) -> Table | None:
     return Table("Table 4: what each part adds (mixed-v1)", header, tuple(lines)) if lines else None
 
 
-def table5(rows: Sequence[Row]) -> Table | None:
-    """The predictor's error by hardware, over all scenes and by scene."""
-    found = [row for row in select(rows, figure="table5") if row.metric in _FIDELITY]
+def table5(rows: Sequence[Row], *, scenes: bool = False) -> Table | None:
+    """The predictor's error by hardware: over all batches, or by scene."""
+    found = [
+        row
+        for row in select(rows, figure="table5")
+        if row.metric in _FIDELITY and (row.scene != "all") == scenes
+    ]
     lines = []
     groups = grouped(found, lambda row: (row.hardware, row.variant, row.setting, row.scene))
     for (hardware, variant, setting, scene), group in groups.items():
@@ -139,7 +143,8 @@ def table5(rows: Sequence[Row]) -> Table | None:
         *("hardware profile", "batches", "fit", "scene", "MAE, ms", "RMSE, ms", "R2"),
         *("MAE, % of the mean", "under-predicted, %", "paper's MAE / RMSE / R2"),
     )
-    return Table("Table 5: the batch latency predictor", header, tuple(lines)) if lines else None
+    title = f"Table 5: the batch latency predictor{', by scene' if scenes else ''}"
+    return Table(title, header, tuple(lines)) if lines else None
 
 
 def figure6(rows: Sequence[Row]) -> Table | None:

@@ -95,7 +95,9 @@ def parts() -> list[dict[str, Any]]:
             }
             for metric, value in errors.items():
                 more = {"hardware": f"{hardware}-x", "variant": "live", "options": {"method": "ols"}}
-                made.append(row("table5", "slidingserve_paper", metric, value, seed=seed, **more))
+                for scene in ("all", "mixed"):
+                    shared = {"seed": seed, "scene": scene, **more}
+                    made.append(row("table5", "slidingserve_paper", metric, value, **shared))
     for figure, variants in (
         ("slo_base", ("0 ms", "60 ms")),
         ("readings", ("as chosen", "late=paper_equation")),

@@ -67,6 +67,13 @@ def test_the_page_has_headline_notes_and_hardware(report: Path) -> None:
     assert "two RTX 3090, measured layers" in page
 
 
+def test_long_tables_are_folded_and_the_predictor_by_scene_is_one(report: Path) -> None:
+    page = (report / "index.html").read_text()
+    folded = re.findall(r"<details><summary>Table</summary>.*?<caption>(.*?)</caption>", page, re.DOTALL)
+    assert "Table 5: the batch latency predictor, by scene" in folded
+    assert "Settings compared, goodput on the choosing seed" in folded
+
+
 def test_same_rows_same_bytes(report: Path, tmp_path: Path) -> None:
     from slidingserve.report.page import write
 
