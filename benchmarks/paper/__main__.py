@@ -19,10 +19,10 @@ from slidingserve.report import paper
 from slidingserve.sim.store import Store
 
 from benchmarks.paper import output, plan
-from benchmarks.paper.experiments import Experiment, Where
+from benchmarks.paper.experiments import Experiment, Fidelity, Where
 from benchmarks.paper.measurements import Asked, Measurement, asked, choose
 from benchmarks.paper.plan import Scale
-from benchmarks.paper.runner import Runner
+from benchmarks.paper.runner import Runner, Start
 
 BUILD = Path(__file__).resolve().parent.parent.parent / "build"
 DRAW_SECONDS = 300.0
@@ -64,24 +64,29 @@ Rows = list[dict[str, Any]]
 
 
 def measured(scale: Scale, only: tuple[str, ...], runner: Runner) -> Iterator[tuple[bool, Rows]]:
-    """Rows after each group, and whether they are all: what is there can be looked at while the rest runs.
+    """Rows after each part, and whether they are all: what is there can be looked at while the rest runs.
 
-    Settings are chosen first; everything is measured with the chosen ones.
+    A model's settings are chosen before anything of it is measured; everything is measured with chosen ones.
     """
     needed = [experiment for experiment in plan.experiments(scale) if experiment.figure in only]
     choosing = _choosing(scale, needed)
     proxies = [one for experiment in needed for one in asked(experiment, {}, scale)]
     runner.expect(one.measurement for one in (*choosing, *proxies))
-    for name, group in _groups(choosing).items():
-        runner.measure(f"settings: {name}", group, lambda one: _printed(one.where))
-    chosen = choose((one, _goodput(runner, one.measurement)) for one in choosing)
-    hints = _hints(runner, choosing)
-    reported = [one for experiment in needed for one in asked(experiment, chosen, scale)]
-    groups = _groups(reported)
-    for i, (name, group) in enumerate(groups.items()):
-        runner.measure(name, group, lambda one: hints.get((one.where.model, one.where.workload, one.policy)))
-        there = [one for one in (*choosing, *reported) if one.measurement in runner]
-        yield i + 1 == len(groups), output.rows((one, runner.metrics(one.measurement)) for one in there)
+    done: list[Asked] = []
+    for figure, model in (parts := dict.fromkeys((one.figure, one.where.model) for one in needed)):
+        part = [one for one in needed if (one.figure, one.where.model) == (figure, model)]
+        chooses = any(not isinstance(one, Fidelity) for one in part)
+        candidates = [one for one in choosing if chooses and one.label["model"] == model]
+        for name, group in _groups(candidates).items():
+            runner.measure(f"settings: {name}", group, lambda one: _printed(one.where))
+        chosen = choose((one, _goodput(runner, one.measurement)) for one in candidates)
+        hints = _hints(runner, candidates)
+        reported = [one for experiment in part for one in asked(experiment, chosen, scale)]
+        for name, group in _groups(reported).items():
+            runner.measure(name, group, _from(hints))
+        done += [*(one for one in candidates if one not in done), *reported]
+        rows = output.rows((one, runner.metrics(one.measurement)) for one in done)
+        yield (figure, model) == list(parts)[-1], rows
 
 
 def _choosing(scale: Scale, needed: list[Experiment]) -> list[Asked]:
@@ -113,11 +118,19 @@ def _goodput(runner: Runner, measurement: Measurement) -> float:
     return float(runner.metrics(measurement)[0]["value"])
 
 
+def _cell(measurement: Measurement) -> tuple[str, str, str]:
+    return measurement.where.model, measurement.where.workload, measurement.policy
+
+
+def _from(hints: dict[tuple[str, str, str], float]) -> Start:
+    return lambda one: hints.get(_cell(one))
+
+
 def _hints(runner: Runner, choosing: list[Asked]) -> dict[tuple[str, str, str], float]:
     """The best goodput of the choosing by model, workload and policy: where later searches start."""
     hints: dict[tuple[str, str, str], float] = {}
     for one in choosing:
-        key = (one.label["model"], one.label["workload"], one.label["policy"])
+        key = _cell(one.measurement)
         hints[key] = max(hints.get(key, 0.0), _goodput(runner, one.measurement))
     return hints
 

@@ -66,6 +66,8 @@ class Runner:
     def measure(self, title: str, group: Iterable[Measurement], start: Start) -> None:
         """Carry out a group; `metrics` has all of it afterwards."""
         new = [one for one in dict.fromkeys(group) if one not in self._found]
+        if not new:
+            return
         plans = [simulated.plan(one, start(one)) for one in new]
         with self._reported(title) as report:
             carry_out(plans, self._store, self._processes, report)
