@@ -33,6 +33,8 @@ class Compared:
     key: dict[str, Any]
     engine: Numbers
     simulator: Numbers
+    spread: dict[str, tuple[float, float]]
+    """Least and most over the simulator's seeds: what noise and training data alone do."""
     same_verdicts: float
     """Share of requests that both say were kept, or missed (the simulator's first seed)."""
 
@@ -52,6 +54,7 @@ class Compared:
             **self.key,
             "engine": self.engine,
             "simulator": self.simulator,
+            "simulator_spread": self.spread,
             "attainment_points": self.points,
             "relative": {name: self.off(name) for name in times},
             "same_verdicts": self.same_verdicts,
@@ -104,8 +107,13 @@ def compare(record: dict[str, Any], seeds: int) -> Compared:
             np.concatenate([np.diff(t) for t in times]),
         ),
         {name: float(np.mean([found[name] for found in every])) for name in every[0]},
+        {name: _span([found[name] for found in every]) for name in every[0]},
         float((kept == ~results[0].missed).mean()),
     )
+
+
+def _span(values: list[float]) -> tuple[float, float]:
+    return min(values), max(values)
 
 
 def _kept(request: dict[str, Any], times: Floats) -> bool:
@@ -115,7 +123,7 @@ def _kept(request: dict[str, Any], times: Floats) -> bool:
 
 
 def table(found: list[Compared]) -> Table:
-    """Engine, simulator and how far apart."""
+    """Engine, the range of the simulator over its seeds, and how far apart its mean is."""
     view = Table(title="Emulated engine / simulator", title_justify="left")
     for heading in (
         "req/s",
@@ -132,21 +140,31 @@ def table(found: list[Compared]) -> Table:
         view.add_row(
             f"{one.key['rate']:g}",
             one.key["policy"],
-            f"{one.engine['attainment']:.1%} / {one.simulator['attainment']:.1%}",
+            f"{one.engine['attainment']:.1%} / {_percent(one)}",
             f"{one.points:+.1f}",
             *(
-                f"{one.engine[name]:,.0f} / {one.simulator[name]:,.0f} ({one.off(name):+.0%})"
+                f"{one.engine[name]:,.0f} / {_range(one, name)} ({one.off(name):+.0%})"
                 for name in ("ttft_p50", "ttft_p99", "tbt_p50", "tbt_p99")
             ),
         )
     return view
 
 
+def _percent(one: Compared) -> str:
+    low, high = one.spread["attainment"]
+    return f"{100 * low:.1f}-{100 * high:.1f}%"
+
+
+def _range(one: Compared, name: str) -> str:
+    low, high = one.spread[name]
+    return f"{low:,.0f}-{high:,.0f}"
+
+
 def main(
     results: Annotated[Path, typer.Option(help="Directory of `benchmarks.emulated`.")] = Path(
         "build/bench-emulated"
     ),
-    seeds: Annotated[int, typer.Option(min=1, help="Simulations a cell.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Simulations a cell.")] = 5,
 ) -> None:
     """Compare every recorded cell; writes agreement.json beside them."""
     console = Console(stderr=True)
