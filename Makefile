@@ -91,8 +91,8 @@ bench-emulated: venv-engine ## Policies side by side on vLLM at a GPU's speed, i
 	.venv-engine/bin/python -m benchmarks.emulated $(if $(RATES),--rates "$(RATES)") $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(POLICIES),--policies "$(POLICIES)")
 	.venv-engine/bin/python -m benchmarks.agreement
 
-bench-planner: venv ## What a round of the planner costs
-	$(PY) -m benchmarks.planner
+bench-planner: venv-engine ## What planning a step costs in vLLM's scheduler, beside its own schedule()
+	.venv-engine/bin/python -m benchmarks.planner
 
 clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache

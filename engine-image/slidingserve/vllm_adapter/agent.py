@@ -27,7 +27,7 @@ from slidingserve.vllm_adapter.force import Force, force_of
 from slidingserve.vllm_adapter.held import Table
 from slidingserve.vllm_adapter.identity import Limits, core_index, engine_label
 from slidingserve.vllm_adapter.learner import Learner
-from slidingserve.vllm_adapter.observe import observe
+from slidingserve.vllm_adapter.observe import Observer
 from slidingserve.vllm_adapter.step import Step
 
 logger = logging.getLogger("vllm.slidingserve")
@@ -58,7 +58,7 @@ class CoreAgent:
             runtime.config_dir, limits.max_batch_tokens, role="core", on_change=self._changed
         )
         self.learner = Learner(engine, limits, key, runtime.profile_dir, self._predictor_settings)
-        self._table = Table(self._default_promise)
+        self._observer = Observer(Table(self._default_promise))
         self._changed(self.live.view)
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class CoreAgent:
         force = self.force
         step, self._planned = Step(), False
         if self.learner.calibrating or not scheduler.requests or scheduler.pause_state.name != "UNPAUSED":
-            self._table.epoch += 1
+            self._observer.stale = True
             return step
         begin = time.perf_counter()
         branch = "stock"
@@ -84,13 +84,13 @@ class CoreAgent:
                 branch = BRANCHES[decision.branch]
                 series("plan_seconds", self.engine, force.policy).observe(time.perf_counter() - begin)
             else:
-                self._table.epoch += 1
+                self._observer.stale = True
         except Exception as error:
             # Whatever a planner does, the engine serves on: this step is vLLM's.
             step.restore(scheduler)
             step = Step()
             branch = "fallback"
-            self._table.epoch += 1
+            self._observer.stale = True
             self._failed(error)
         series("plans", self.engine, force.policy, branch).inc()
         return step
@@ -99,11 +99,11 @@ class CoreAgent:
         if force.plan is None:
             return None  # fcfs is untouched by construction: nothing is even looked at
         now = self._clock.idle_at(time.monotonic()) + self.delivery
-        seen = observe(scheduler, now, self.learner.throughput, self._table)
+        seen = self._observer.observe(scheduler, now, self.learner.throughput)
         if not seen.requests:
             return None
         decision = force.plan(seen.columns, self.learner.model.matrix, force.settings)
-        self._table.relegated[seen.table_rows] = decision.relegated
+        self._observer.table.relegated[seen.table_rows] = decision.relegated
         step.apply(scheduler, seen, decision)
         return decision
 

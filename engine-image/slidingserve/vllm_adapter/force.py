@@ -10,14 +10,16 @@ import logging
 import time
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from slidingserve.config import EngineConfig
+from slidingserve.core.batch import batch_of
 from slidingserve.core.columns import Columns, Decision, Weights
-from slidingserve.core.rows import Phase
 from slidingserve.core.settings import Settings
+from slidingserve.vllm_adapter.assemble import Assembled, arrange, assemble, match
+from slidingserve.vllm_adapter.held import Table
 
 logger = logging.getLogger("vllm.slidingserve")
 
@@ -44,27 +46,27 @@ def force_of(config: EngineConfig, weights: Weights) -> Force:
         return Force(name, None, settings)
     begin = time.monotonic()
     plan: Plan = import_module(f"slidingserve.policies.{name}").plan
-    plan(example(), weights, settings)
+    _first_call(plan, weights, settings)
     lasting = time.monotonic() - begin
     if lasting > SLOW_SECONDS:
         logger.info("slidingserve: policy %s was compiled or loaded in %.1f s", name, lasting)
     return Force(name, plan, settings)
 
 
-def example() -> Columns:
-    """Columns of the types that `observe` makes, with a request of every phase: numba compiles by type."""
-    counts = {"remaining": (1, 40, 100), "cached": (60, 60, 0)}
-    numbers: dict[str, Any] = {name: np.array(values, np.int64) for name, values in counts.items()}
-    for name, value in {"arrival": 0.0, "slack": 0.5, "tbt_limit": 0.1, "ttft_limit": 1.0}.items():
-        numbers[name] = np.full(3, value)
-    return Columns(
-        now=0.0,
-        phase=np.array([Phase.DECODE, Phase.PREFILL, Phase.WAITING], np.int8),
-        safeguard=np.zeros(3, np.bool_),
-        relegated=np.zeros(3, np.bool_),
-        max_tokens=256,
-        max_admissions=8,
-        free_kv_tokens=4096,
-        throughput=1000.0,
-        **numbers,
+def _first_call(plan: Plan, weights: Weights, settings: Settings) -> None:
+    """A whole round on a request of every phase: numba compiles by type, here for the types of a step."""
+    table = Table(lambda prompt: (1.0, 0.1, False))
+    facts = np.array([[60, 1, 0], [60, 0, 0]], np.int64)
+    rows = match(np.arange(4), np.arange(4), np.arange(3))
+    table.prompt[:2] = table.total[2] = 100
+    made = assemble(
+        facts, rows[:2], 2, rows[2:], 0.0, table.arrival, table.ttft, table.tbt, table.safeguard,
+        table.relegated, table.total, table.computed, table.outputs, table.prompt, table.longest,
+    )  # fmt: skip
+    arrays = {name: getattr(made, name) for name in Columns._fields if name in Assembled._fields}
+    columns = Columns(
+        now=0.0, max_tokens=256, max_admissions=8, free_kv_tokens=4096, throughput=1000.0, **arrays
     )
+    decision = plan(columns, weights, settings)
+    arrange(columns.phase, decision.tokens, decision.order, decision.relegated, 2, 2)
+    batch_of(columns, decision.tokens)

@@ -1,7 +1,7 @@
 """What each request is held to: its promise, read once and never trusted, as a row of columns.
 
-The row is kept on vLLM's `Request` itself; the columns hold what does not change from step to step, so that a
-round gathers it by row instead of asking every request.
+A request carries the number of its row; the columns hold what does not change from step to step, so
+that a round gathers it by row instead of asking every request.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from slidingserve.core.columns import Ints
 from slidingserve.server.promise import KEY
+from slidingserve.vllm_adapter.assemble import match
 
-ATTRIBUTE = "slidingserve_held"
+# Attributes that we put on vLLM's requests.
+ROW = "slidingserve_row"
+PARAMS = "slidingserve_params"
+"""The sampling parameters that the promise was read from: a streaming session brings new ones."""
+NONE = -1
+"""No row."""
 _LONGEST = 86_400.0 * 365
 _FIRST_SIZE = 1024
-NEVER = -1
 
 
 class Promise(NamedTuple):
@@ -32,20 +38,6 @@ class Promise(NamedTuple):
 
 Default = Callable[[int], tuple[float, float, bool]]
 """Prompt tokens to (L_ttft, L_tbt, safeguard) of the default class."""
-
-
-class Held:
-    """The tie between a request and its row. One an engine request, never shared."""
-
-    __slots__ = ("params", "queued", "row")
-
-    def __init__(self, row: int, params: Any) -> None:
-        self.row = row
-        self.params = params
-        """The sampling parameters it was read from: a streaming session brings new ones, which are read
-        anew."""
-        self.queued = NEVER
-        """The epoch of the table in which its tokens were noted as those of a waiting request."""
 
 
 class Table:
@@ -70,37 +62,47 @@ class Table:
         """Of waiting requests: tokens in the KV cache."""
         self.outputs = np.zeros(_FIRST_SIZE, np.int64)
         """Of waiting requests: tokens delivered, k of equation 1."""
-        self.epoch = 0
-        """Counts the times at which somebody else may have moved requests from queue to queue."""
+        self.prompt = np.zeros(_FIRST_SIZE, np.int64)
+        """Prompt tokens."""
+        self.longest = np.zeros(_FIRST_SIZE, np.int64)
+        """The most output tokens."""
 
-    def hold(self, request: Any, everyone: Iterable[Any]) -> Held:
-        """The tie of a request that has none, or whose sampling parameters are new.
+    def hold(self, request: Any, everyone: Iterable[Any]) -> int:
+        """The row of a request, which is given one, and a promise, where it has none yet or new sampling
+        parameters.
 
         `everyone` that the engine knows: asked when rows run out. Missing or odd metadata gives the default
         promise: nothing that a client sends may raise in the scheduler.
         """
-        held: Held | None = getattr(request, ATTRIBUTE, None)
-        if held is None:
-            held = Held(self._row(everyone), request.sampling_params)
-            self.relegated[held.row] = False
-            setattr(request, ATTRIBUTE, held)
-        held.params, held.queued = request.sampling_params, NEVER
-        promise = read(request, self._default)
-        row = held.row
-        self.arrival[row], self.ttft[row], self.tbt[row], self.safeguard[row] = promise
-        return held
+        row: int = getattr(request, ROW, NONE)
+        if row != NONE and getattr(request, PARAMS) is request.sampling_params:
+            return row
+        return self.renew(request, everyone)
 
-    def queue(self, request: Any, held: Held) -> None:
-        """Note the tokens of a request that waits: nothing changes them until it runs."""
-        row = held.row
+    def renew(self, request: Any, everyone: Iterable[Any]) -> int:
+        """The same for one whose parameters may be others: the promise is read in any case."""
+        row: int = getattr(request, ROW, NONE)
+        if row == NONE:
+            row = self._row(everyone)
+            self.relegated[row] = False
+        promise = read(request, self._default)
+        self.arrival[row], self.ttft[row], self.tbt[row], self.safeguard[row] = promise
+        self.prompt[row], self.longest[row] = request.num_prompt_tokens, request.max_tokens
+        setattr(request, PARAMS, request.sampling_params)
+        setattr(request, ROW, row)
+        return row
+
+    def note(self, request: Any, everyone: Iterable[Any]) -> int:
+        """Note the tokens of a request that waits for compute: nothing changes them until it runs."""
+        row = self.hold(request, everyone)
         self.total[row] = request.num_tokens
         self.computed[row] = request.num_computed_tokens
         self.outputs[row] = request.num_output_tokens
-        held.queued = self.epoch
+        return row
 
     def _row(self, everyone: Iterable[Any]) -> int:
         if not self._free:
-            used = {held.row for one in everyone if (held := getattr(one, ATTRIBUTE, None)) is not None}
+            used = {getattr(one, ROW, NONE) for one in everyone}
             size = len(self.arrival)
             self._free = [row for row in range(size) if row not in used]
             if len(self._free) < size // 4:
@@ -134,3 +136,29 @@ def _monotonic(wall: float) -> float:
 def _limit(value: object) -> float | None:
     usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LONGEST
     return float(value) if usable else None  # type: ignore[arg-type]  # `usable` says it is a number
+
+
+class Roster:
+    """The requests of one queue and their rows, remembered from round to round.
+
+    Only requests that are new in the queue are looked at. A queue of thousands changes little in a step, and
+    to ask each of them for its row would miss the processor's cache thousands of times.
+    """
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Everybody is new again."""
+        self._requests: list[Any] = []  # kept alive, so that no other request can have their addresses
+        self._ids = np.empty(0, np.int64)
+        self._rows = np.empty(0, np.int64)
+
+    def rows(self, requests: list[Any], enter: Callable[[Any], int]) -> Ints:
+        """The row of each; `enter` gives that of a new one, `NONE` to be asked again in the next round."""
+        ids = np.fromiter(map(id, requests), np.int64, len(requests))
+        rows = match(self._ids, self._rows, ids)
+        for index in np.flatnonzero(rows == NONE).tolist():
+            rows[index] = enter(requests[index])
+        self._requests, self._ids, self._rows = requests, ids, rows
+        return rows

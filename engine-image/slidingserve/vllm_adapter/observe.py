@@ -1,21 +1,25 @@
 """vLLM's scheduler as the method sees it: one row for each request that could compute in the next step.
 
-The first thing of a round, in the engine's loop, so it is kept short: a few attribute reads a running
-request, one a waiting request, the rest is numpy by row of `held.Table`.
+The first thing of a round, in the engine's loop, so it is kept short: a few numbers are read from each
+running request, nothing from one that goes on waiting, and compiled code makes the columns (`assemble`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, compress
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from slidingserve.core.columns import Columns, Ints
-from slidingserve.core.rows import Phase
-from slidingserve.vllm_adapter.held import NEVER, Held, Table
+from slidingserve.vllm_adapter.assemble import assemble
+from slidingserve.vllm_adapter.held import NONE, Roster, Table
 
 PLANNABLE = ("WAITING", "PREEMPTED")
 GRAMMAR = "WAITING_FOR_STRUCTURED_OUTPUT_GRAMMAR"
+_facts = attrgetter("num_computed_tokens", "num_output_tokens", "num_output_placeholders")
 
 
 class Seen(NamedTuple):
@@ -28,84 +32,94 @@ class Seen(NamedTuple):
     """Their rows in the table."""
     running: int
     """How many of them are in `scheduler.running`."""
-    holding: int
-    """How many after those wait although they hold KV blocks."""
+    started: int
+    """How many hold KV blocks: these, and sessions that go on."""
     evictable: list[int]
     """Running prefills that cannot keep their promise any more: rows, in the scheduler's order."""
 
 
-def observe(scheduler: Any, now: float, throughput: float, table: Table) -> Seen:
-    """The scheduler's state. Requests that wait for something else than compute are left out, and those whose
-    last token is being computed already (asynchronous scheduling)."""
-    requests: list[Any] = []
-    rows: list[int] = []
-    left: list[int] = []
-    cached: list[int] = []
-    outputs: list[int] = []
-    for request in scheduler.running:
-        # Work in flight counts as done: vLLM advances `num_computed_tokens` when it schedules, and output
-        # that is still being computed stands in `num_output_placeholders`.
-        placeholders = request.num_output_placeholders
-        computed = request.num_computed_tokens
-        if placeholders and computed + 2 - placeholders >= request.num_prompt_tokens + request.max_tokens:
-            continue
-        held: Held | None = getattr(request, "slidingserve_held", None)
-        if held is None or held.params is not request.sampling_params:
-            held = table.hold(request, scheduler.requests.values())
-        held.queued = NEVER
-        rows.append(held.row)
-        requests.append(request)
-        left.append(request.num_tokens + placeholders - computed)
-        cached.append(computed)
-        outputs.append(request.num_output_tokens + placeholders)
-    running = len(rows)
-    for request in resuming(scheduler):
-        rows.append(_held(request, scheduler, table).row)
-        requests.append(request)
-        left.append(request.num_tokens - request.num_computed_tokens)
-        cached.append(request.num_computed_tokens)
-        outputs.append(request.num_output_tokens)
-    started = len(rows)
-    _queue(scheduler, table, requests, rows)
-    return _seen(scheduler, now, throughput, table, requests, rows, running, started, (left, cached, outputs))
+class Observer:
+    """Looks at one scheduler, round after round."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self.stale = False
+        """Steps were taken without us: requests may have moved from queue to queue."""
+        self._begun, self._waiting = Roster(), Roster()
+
+    def observe(self, scheduler: Any, now: float, throughput: float) -> Seen:
+        """The scheduler's state. Requests that wait for something else than compute are left out, and those
+        whose last token is being computed already (asynchronous scheduling)."""
+        everyone, table = scheduler.requests.values(), self.table
+        if self.stale:
+            self._look_again(everyone)
+        resumed = resuming(scheduler)
+        for request in resumed:
+            table.renew(request, everyone)  # its next part may promise something else
+        begun = [*scheduler.running, *resumed]
+        held = self._begun.rows(begun, lambda request: table.hold(request, everyone))
+        numbers = np.fromiter(chain.from_iterable(map(_facts, begun)), np.int64, 3 * len(begun))
+        waiting, rows = self._queue(scheduler)
+        made = assemble(
+            numbers.reshape(-1, 3), held, len(scheduler.running), rows, float(now), table.arrival, table.ttft,
+            table.tbt, table.safeguard, table.relegated, table.total, table.computed, table.outputs,
+            table.prompt, table.longest,
+        )  # fmt: skip
+        if len(made.kept) < len(begun):
+            begun = [begun[index] for index in made.kept.tolist()]
+        # What a batch in flight still computes for a request comes back to it: it stays until then.
+        evictable = [row for row in made.lost.tolist() if waiting and not begun[row].num_in_flight_tokens]
+        size = scheduler.block_size
+        free = scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
+        free += sum(int(made.cached[row]) // size for row in evictable)
+        columns = Columns(
+            now=float(now),
+            phase=made.phase,
+            arrival=made.arrival,
+            remaining=made.remaining,
+            cached=made.cached,
+            slack=made.slack,
+            tbt_limit=made.tbt_limit,
+            ttft_limit=made.ttft_limit,
+            safeguard=made.safeguard,
+            relegated=made.relegated,
+            max_tokens=int(scheduler.max_num_scheduled_tokens),
+            max_admissions=max(int(scheduler.max_num_active_reqs) - active(scheduler), 0) + len(evictable),
+            free_kv_tokens=int(free * size),
+            throughput=float(throughput),
+        )
+        return Seen(columns, begun + waiting, made.table_rows, made.running, len(begun), evictable)
+
+    def _look_again(self, everyone: Iterable[Any]) -> None:
+        for request in everyone:
+            self.table.hold(request, everyone)
+        self._begun.forget()
+        self._waiting.forget()
+        self.stale = False
+
+    def _queue(self, scheduler: Any) -> tuple[list[Any], Ints]:
+        """The waiting requests that could start, and their rows in the table."""
+        waiting = list(scheduler.waiting)
+        rows = self._waiting.rows(waiting, lambda request: _plannable(request, scheduler, self.table))
+        if scheduler.lora_config:
+            rows = rows.copy()
+            rows[_blocked_adapters(scheduler, waiting)] = NONE
+        keep = rows != NONE
+        if keep.all():
+            return waiting, rows
+        return list(compress(waiting, keep.tolist())), rows[keep]
 
 
-def _held(request: Any, scheduler: Any, table: Table) -> Held:
-    held: Held | None = getattr(request, "slidingserve_held", None)
-    if held is None or held.params is not request.sampling_params:
-        held = table.hold(request, scheduler.requests.values())
-    held.queued = NEVER
-    return held
-
-
-def _queue(scheduler: Any, table: Table, requests: list[Any], rows: list[int]) -> None:
-    """Append the waiting requests that could start."""
-    epoch = table.epoch
-    blocked = _blocked_adapters(scheduler)
-    for request in scheduler.waiting:
-        held: Held | None = getattr(request, "slidingserve_held", None)
-        if held is None or held.queued != epoch:
-            held = _plannable(request, scheduler, table)
-            if held is None:
-                continue
-        if blocked is not None and blocked(request):
-            continue
-        requests.append(request)
-        rows.append(held.row)
-
-
-def _plannable(request: Any, scheduler: Any, table: Table) -> Held | None:
-    """The tie of a waiting request that was not noted as one yet, None if it could not start."""
+def _plannable(request: Any, scheduler: Any, table: Table) -> int:
+    """The row of a waiting request that was not noted as one yet, `NONE` if it could not start."""
     # vLLM looks after a grammar only when its scan gets that far; a plan may end the scan earlier.
     if request.status.name == GRAMMAR:
         scheduler._handle_blocked_waiting_request(request)
     if request.status.name not in PLANNABLE:
-        return None
+        return NONE
     if request.num_stale_output_tokens and not request.drop_stale_output:
-        return None  # preempted while its output was in flight: vLLM waits for that
-    held = _held(request, scheduler, table)
-    table.queue(request, held)
-    return held
+        return NONE  # preempted while its output was in flight: vLLM waits for that
+    return table.note(request, scheduler.requests.values())
 
 
 def adapter(request: Any) -> int:
@@ -118,72 +132,17 @@ def adapters_running(scheduler: Any) -> set[int]:
     return {adapter(request) for request in scheduler.running} - {0}
 
 
-def _blocked_adapters(scheduler: Any) -> Any:
-    """Whether a request's adapter has no place now: None without LoRA.
+def _blocked_adapters(scheduler: Any, waiting: list[Any]) -> list[int]:
+    """Which of the waiting requests have an adapter for which there is no place now.
 
     vLLM counts the adapters of the requests that a step schedules. A plan may skip some; were another adapter
     admitted beside them, the next step might have more than the engine holds, which ends the engine.
     """
-    if not scheduler.lora_config:
-        return None
     used = adapters_running(scheduler)
-    full = len(used) >= scheduler.lora_config.max_loras
-    return lambda request: full and adapter(request) not in used | {0}
-
-
-def _seen(
-    scheduler: Any,
-    now: float,
-    throughput: float,
-    table: Table,
-    requests: list[Any],
-    rows: list[int],
-    running: int,
-    started: int,
-    progress: tuple[list[int], list[int], list[int]],
-) -> Seen:
-    at = np.array(rows, np.int64)
-    waiting = at[started:]
-    left, cached, outputs = (np.empty(len(at), np.int64) for _ in progress)
-    for column, values in zip((left, cached, outputs), progress, strict=True):
-        column[:started] = values
-    cached[started:] = table.computed[waiting]
-    left[started:] = table.total[waiting] - cached[started:]
-    outputs[started:] = table.outputs[waiting]
-    remaining = np.maximum(left, 1)
-    phase = np.full(len(at), int(Phase.WAITING), np.int8)
-    phase[:started] = np.where(
-        (outputs[:started] > 0) & (remaining[:started] == 1), int(Phase.DECODE), int(Phase.PREFILL)
-    )
-    arrival, ttft, tbt = table.arrival[at], table.ttft[at], table.tbt[at]
-    slack = arrival + ttft + outputs * tbt - now
-    relegated = table.relegated[at]
-    free = scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
-    admissions = max(scheduler.max_num_active_reqs - active(scheduler), 0)
-    evictable: list[int] = []
-    if len(at) > started:
-        lost = (phase[:running] == int(Phase.PREFILL)) & (relegated[:running] | (slack[:running] <= 0))
-        # What a batch in flight still computes for a request comes back to it: it stays until then.
-        evictable = [row for row in np.flatnonzero(lost).tolist() if not requests[row].num_in_flight_tokens]
-        admissions += len(evictable)
-        free += sum(int(cached[row]) // scheduler.block_size for row in evictable)
-    columns = Columns(
-        now=float(now),
-        phase=phase,
-        arrival=arrival,
-        remaining=remaining,
-        cached=cached,
-        slack=slack,
-        tbt_limit=tbt,
-        ttft_limit=ttft,
-        safeguard=table.safeguard[at],
-        relegated=relegated,
-        max_tokens=int(scheduler.max_num_scheduled_tokens),
-        max_admissions=int(admissions),
-        free_kv_tokens=int(free * scheduler.block_size),
-        throughput=float(throughput),
-    )
-    return Seen(columns, requests, at, running, started - running, evictable)
+    if len(used) < scheduler.lora_config.max_loras:
+        return []
+    allowed = used | {0}
+    return [index for index, request in enumerate(waiting) if adapter(request) not in allowed]
 
 
 def active(scheduler: Any) -> int:

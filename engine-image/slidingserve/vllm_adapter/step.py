@@ -12,12 +12,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from slidingserve.core.batch import batch_of
 from slidingserve.core.columns import Decision, Ints
-from slidingserve.core.rows import Phase
 from slidingserve.predictor.features import Features
+from slidingserve.vllm_adapter.assemble import arrange
 from slidingserve.vllm_adapter.observe import Seen, active, adapter, adapters_running
 
 UNLIMITED = 1 << 30
@@ -41,23 +39,26 @@ class Step:
     def apply(self, scheduler: Any, seen: Seen, decision: Decision) -> None:
         """Carry out `decision`. Raises ValueError, before anything was changed, if it would do nothing for
         ever."""
-        tokens = decision.tokens.tolist()
-        if seen.requests and not any(tokens):
+        tokens, requests = decision.tokens, seen.requests
+        made = arrange(
+            seen.columns.phase, tokens, decision.order, decision.relegated, seen.running, seen.started
+        )
+        if requests and not len(made.served):
             raise ValueError("the plan computes nothing although there is work")
-        order = decision.order.tolist()
-        started = seen.running + seen.holding
-        admitted = _admissible(scheduler, seen, [row for row in order if row >= started and tokens[row]])
-        evicted = _make_room(scheduler, seen, admitted, tokens, order)
-        for row in evicted:
-            tokens[row] = 0
+        admitted = _admissible(scheduler, seen, made.admitted.tolist())
+        evicted = _make_room(scheduler, seen, admitted, decision)
+        if evicted:
+            tokens = tokens.copy()
+            tokens[evicted] = 0
         self._begin(scheduler)
         # From here on `restore` undoes what was done, also half of it.
-        self.tokens = {seen.requests[row].request_id: count for row, count in enumerate(tokens) if count}
-        self._made = seen, self.tokens, np.array(tokens, np.int64), admitted
-        for row in range(seen.running, started):
-            self.tokens[seen.requests[row].request_id] = UNLIMITED
-        _sort_running(scheduler, seen, decision, set(evicted))
-        self._put_first(scheduler, [seen.requests[row] for row in admitted])
+        counts = zip(made.served.tolist(), tokens[made.served].tolist(), strict=True)
+        self.tokens = {requests[row].request_id: count for row, count in counts if count}
+        self._made = seen, self.tokens, tokens, admitted
+        for row in range(seen.running, seen.started):
+            self.tokens[requests[row].request_id] = UNLIMITED
+        _sort_running(scheduler, seen, made.running.tolist(), set(evicted))
+        self._put_first(scheduler, [requests[row] for row in admitted])
         scheduler.max_num_scheduled_tokens = min(int(decision.budget), self._budget)
         scheduler.max_num_active_reqs = min(active(scheduler) + len(admitted), self._admissions)
 
@@ -111,22 +112,8 @@ class Step:
         return Features(*batch_of(seen.columns, tokens))
 
 
-def _sort_running(scheduler: Any, seen: Seen, decision: Decision, evicted: set[int]) -> None:
-    """Who is served first stands first; who is preempted first stands last.
-
-    Decodes, then prefills in the plan's order, then decodes that are skipped, then prefills that are held
-    back, relegated ones last: vLLM takes its victim from the end.
-    """
-    count = seen.running
-    served = decision.tokens[:count] > 0
-    decode = seen.columns.phase[:count] == int(Phase.DECODE)
-    group = np.where(served, np.where(decode, 0, 1), np.where(decode, 2, 3))
-    group[~served & decision.relegated[:count]] = 4
-    rank = np.zeros(len(seen.requests), np.int64)
-    rank[decision.order] = np.arange(len(decision.order))
-    rank[:count][decode] = 0
-    places: Ints = np.lexsort((rank[:count], group))
-    ordered = [seen.requests[row] for row in places.tolist() if row not in evicted]
+def _sort_running(scheduler: Any, seen: Seen, rows: list[int], evicted: set[int]) -> None:
+    ordered = [seen.requests[row] for row in rows if row not in evicted]
     if len(ordered) < len(scheduler.running):
         # Requests whose last token is being computed are in no plan. They end by themselves.
         planned = set(map(id, ordered))
@@ -147,9 +134,7 @@ def _admissible(scheduler: Any, seen: Seen, admitted: list[int]) -> list[int]:
     return kept
 
 
-def _make_room(
-    scheduler: Any, seen: Seen, admitted: list[int], tokens: list[int], order: list[int]
-) -> list[int]:
+def _make_room(scheduler: Any, seen: Seen, admitted: list[int], decision: Decision) -> list[int]:
     """Preempt running prefills that cannot keep their promise where they stand in the way of requests to
     admit that rank before them. Returns their rows.
 
@@ -158,16 +143,16 @@ def _make_room(
     """
     if not admitted or not seen.evictable:
         return []
-    rank = {row: place for place, row in enumerate(order)}
-    victims = sorted(seen.evictable, key=rank.__getitem__)  # the last goes first
+    rank = {row: place for place, row in enumerate(decision.order.tolist())}
+    victims = sorted(seen.evictable, key=lambda row: rank.get(row, -1))  # the last goes first
     last = rank[admitted[-1]]
     pool, size = scheduler.kv_cache_manager.block_pool, scheduler.block_size
-    columns, started = seen.columns, seen.running + seen.holding
+    tokens, left = decision.tokens.tolist(), seen.columns.remaining
     # A block more for each: what a request has in its last block is not known here.
-    blocks = sum(tokens[row] // size + 1 for row in range(started) if tokens[row])
-    blocks += sum(int(columns.remaining[row]) // size + 1 for row in admitted)
+    blocks = sum(tokens[row] // size + 1 for row in range(seen.started) if tokens[row])
+    blocks += sum(int(left[row]) // size + 1 for row in admitted)
     evicted: list[int] = []
-    while victims and rank[victims[-1]] > last:
+    while victims and rank.get(victims[-1], -1) > last:
         slots = scheduler.max_num_active_reqs - active(scheduler)
         if slots >= len(admitted) and pool.get_num_free_blocks() >= blocks:
             break

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from slidingserve.core.columns import CHUNKER, WINDOW_FULL, Decision
 from slidingserve.vllm_adapter.held import Table
-from slidingserve.vllm_adapter.observe import Seen, observe
+from slidingserve.vllm_adapter.observe import Observer, Seen
 
 DEFAULT = (1.0, 0.1, False)
 
@@ -80,7 +80,7 @@ def scheduler(running: list[Fake], waiting: list[Fake], **more: Any) -> Schedule
             "lora_config": None,
             "asked": [],
             "preempted": [],
-            "table": Table(lambda prompt: DEFAULT),
+            "observer": Observer(Table(lambda prompt: DEFAULT)),
             **more,
         }
     )
@@ -89,7 +89,8 @@ def scheduler(running: list[Fake], waiting: list[Fake], **more: Any) -> Schedule
 
 
 def view(engine: Scheduler) -> Seen:
-    return observe(engine, time.monotonic(), 0.0, engine.table)
+    seen: Seen = engine.observer.observe(engine, time.monotonic(), 0.0)
+    return seen
 
 
 def ids(requests: Any) -> list[str]:

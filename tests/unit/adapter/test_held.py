@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import time
 from types import SimpleNamespace as Fake
 from typing import Any
 
 import pytest
-from slidingserve.vllm_adapter.held import Held, Table, read
+from slidingserve.vllm_adapter.held import NONE, Roster, Table, read
 
 from tests.unit.adapter.fakes import DEFAULT, request
 
@@ -48,43 +49,71 @@ def test_arrival_is_on_the_clock_of_this_process_and_never_in_the_future() -> No
 
 def test_new_sampling_parameters_of_a_streaming_session_are_read_anew_into_the_same_row() -> None:
     rows, session = table(), request("s")
-    first = rows.hold(session, [])
-    assert rows.ttft[first.row] == 0.5
-    rows.relegated[first.row] = True
+    first = rows.note(session, [])
+    assert rows.ttft[first] == 0.5
+    rows.relegated[first] = True
     session.sampling_params = Fake(extra_args={"slidingserve": {"ttft_s": 9.0, "tbt_s": 0.04}})
-    assert rows.hold(session, []) is first
-    assert rows.ttft[first.row] == 9.0
-    assert rows.relegated[first.row], "relegation is for the request's life"
+    assert rows.hold(session, []) == first
+    assert rows.ttft[first] == 9.0
+    assert rows.relegated[first], "relegation is for the request's life"
 
 
 def test_rows_of_requests_that_are_gone_are_used_again_and_start_unrelegated() -> None:
     rows = table()
     size = len(rows.arrival)
     living = [request(f"r{number}") for number in range(size // 2)]
-    for one in living:
-        rows.hold(one, [])
-    gone = [rows.hold(request("gone"), living) for _ in range(3 * size)]
-    for held in gone:
-        rows.relegated[held.row] = True
+    used = {rows.hold(one, []) for one in living}
+    for _ in range(3 * size):
+        rows.relegated[rows.hold(request("gone"), living)] = True
     assert len(rows.arrival) <= 4 * size, "it grew once or twice, not with every request"
-    used = {held.row for held in map(tie, living)}
     assert len(used) == len(living)
     fresh = rows.hold(request("fresh"), living)
-    assert fresh.row not in used
-    assert not rows.relegated[fresh.row]
+    assert fresh not in used
+    assert not rows.relegated[fresh]
 
 
 def test_a_table_that_is_full_of_living_requests_grows_and_forgets_nothing() -> None:
     rows = table()
-    living = []
+    living: list[Any] = []
     for number in range(3 * len(rows.arrival)):
         living.append(request(f"r{number}"))
-        rows.hold(living[-1], living)
-        rows.outputs[tie(living[-1]).row] = number
-    assert [rows.outputs[tie(one).row] for one in living] == list(range(len(living)))
-    assert {float(rows.ttft[tie(one).row]) for one in living} == {0.5}
+        row = rows.hold(living[-1], living)
+        rows.outputs[row] = number
+    assert [rows.outputs[one.slidingserve_row] for one in living] == list(range(len(living)))
+    assert {float(rows.ttft[one.slidingserve_row]) for one in living} == {0.5}
 
 
-def tie(one: Any) -> Held:
-    held: Held = one.slidingserve_held
-    return held
+def test_a_roster_asks_only_who_is_new_and_again_who_has_no_row_yet() -> None:
+    roster, asked = Roster(), []
+    rows = table()
+
+    def enter(one: Any) -> int:
+        asked.append(one.request_id)
+        return NONE if one.request_id == "grammar" else rows.hold(one, [])
+
+    queue = [request(name) for name in ("a", "b", "grammar", "c", "d")]
+    first = roster.rows(list(queue), enter).tolist()
+    assert asked == ["a", "b", "grammar", "c", "d"]
+    asked.clear()
+    assert roster.rows(list(queue), enter).tolist() == first
+    assert asked == ["grammar"]
+    asked.clear()
+    changed = [request("preempted"), queue[1], queue[4], request("new")]  # a, grammar and c are gone
+    found = roster.rows(changed, enter).tolist()
+    assert asked == ["preempted", "new"]
+    assert found[1:3] == [first[1], first[4]]
+    roster.forget()
+    asked.clear()
+    assert roster.rows(changed, enter).tolist() == found
+    assert len(asked) == 4
+
+
+def test_a_roster_finds_the_same_rows_whatever_has_changed() -> None:
+    chance, roster, rows = random.Random(3), Roster(), table()
+    queue: list[Any] = []
+    for _ in range(200):
+        chance.shuffle(queue) if chance.random() < 0.1 else None
+        queue = [one for one in queue if chance.random() < 0.9]
+        queue += [request("new") for _ in range(chance.randrange(30))]
+        found = roster.rows(list(queue), lambda one: rows.hold(one, []))
+        assert found.tolist() == [one.slidingserve_row for one in queue]

@@ -22,7 +22,7 @@ def test_columns_know_phases_room_and_progress() -> None:
     assert columns.remaining.tolist() == [1, 40, 100, 105]
     assert columns.cached.tolist() == [100, 60, 0, 0]
     assert (columns.max_tokens, columns.max_admissions, columns.free_kv_tokens) == (512, 6, 160)
-    assert (seen.running, seen.holding, seen.evictable) == (2, 0, [])
+    assert (seen.running, seen.started, seen.evictable) == (2, 2, [])
 
 
 def test_slack_counts_from_arrival_over_the_tokens_delivered() -> None:
@@ -79,8 +79,15 @@ def test_what_happened_while_vllm_decided_alone_is_seen_afterwards() -> None:
     engine = scheduler([], [one])
     view(engine)
     one.num_tokens, one.num_output_tokens = 109, 9  # it ran and was preempted in steps that nobody planned
-    engine.table.epoch += 1
+    engine.observer.stale = True
     assert view(engine).columns.remaining.tolist() == [109]
+
+
+def test_requests_that_came_or_were_admitted_while_vllm_decided_alone_are_seen_too() -> None:
+    engine = scheduler([decode("unseen")], [request("waits")])
+    view(engine)
+    engine.running.append(decode("admitted"))
+    assert ids(view(engine).requests) == ["unseen", "admitted", "waits"]
 
 
 def test_slots_and_blocks_of_running_prefills_that_are_lost_count_as_room_for_those_that_wait() -> None:
@@ -98,7 +105,7 @@ def test_a_relegated_running_prefill_is_lost_too_and_one_in_flight_is_not_touche
     good, flying = request("good", computed=60), late("flying", num_in_flight_tokens=32)
     engine = scheduler([good, flying], [request("new")])
     seen = view(engine)
-    engine.table.relegated[seen.table_rows[0]] = True
+    engine.observer.table.relegated[seen.table_rows[0]] = True
     seen = view(engine)
     assert seen.columns.relegated.tolist() == [True, False, False]
     assert ids(seen.requests[row] for row in seen.evictable) == ["good"]
@@ -113,7 +120,13 @@ def test_a_session_that_goes_on_is_planned_as_running() -> None:
     assert ids(seen.requests) == ["d", "on", "new"]
     assert seen.columns.phase.tolist() == [Phase.DECODE, Phase.PREFILL, Phase.WAITING]
     assert seen.columns.max_admissions == 5, "one decodes, one goes on, one is paused"
-    assert (seen.running, seen.holding) == (1, 1)
+    assert (seen.running, seen.started) == (1, 2)
+    engine.kv_holding_waiting[1].sampling_params = Fake(
+        extra_args={"slidingserve": {"ttft_s": 9.0, "tbt_s": 1}}
+    )
+    assert view(engine).columns.ttft_limit.tolist() == [0.5, 9.0, 0.5], (
+        "its next part has a promise of its own"
+    )
 
 
 def test_a_request_whose_adapter_has_no_place_is_left_out() -> None:
