@@ -39,8 +39,8 @@ class Scale:
     workloads: tuple[str, ...] = paper.WORKLOADS
     settings: int | None = None
     """At most so many settings a policy; None: all."""
-    load_seeds: int = 3
-    """Draws of a point of Figure 5."""
+    side_seeds: int = 3
+    """Draws of a point of Figure 5, of an SLO base, of an explanation."""
     load_factors: tuple[float, ...] = (0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0)
     """Figure 5's rates, as multiples of the paper's goodput of SlidingServe."""
     slo_bases_ms: tuple[float, ...] = (0.0, 20.0, 40.0, 60.0, 100.0, 200.0)
@@ -112,19 +112,14 @@ def choices(scale: Scale) -> list[Search]:
 
 def experiments(scale: Scale) -> list[Experiment]:
     """Everything that is reported, the most important first."""
-    qwen = scale.models[0]
-    found: list[Experiment] = [
-        *figure4(scale, qwen),
-        *figure6(scale),
-        *table4(scale),
-        *table5(scale),
-        *figure5(scale),
-    ]
-    for model in scale.models[1:]:
-        found += figure4(scale, model)
+    qwen, *others = scale.models
+    found: list[Experiment] = [*figure4(scale, qwen), *figure6(scale), *table4(scale), *table5(scale)]
+    found += figure5(scale)
     if scale.side_experiments:
-        found += [*readings(scale), *slo_base(scale), *explain(scale)]
-    return found
+        found += [*slo_base(scale), *readings(scale)]
+    for model in others:
+        found += figure4(scale, model)
+    return [*found, *explain(scale)] if scale.side_experiments else found
 
 
 def figure4(scale: Scale, model: str) -> Iterator[Search]:
@@ -141,7 +136,7 @@ def figure5(scale: Scale) -> Iterator[Load]:
     for workload in scale.workloads:
         base = paper.FIGURE_4[paper.QWEN, workload][-1]
         for policy in POLICIES:
-            pairs = draws(policy, scale.seeds, scale.fits)[: scale.load_seeds]
+            pairs = draws(policy, scale.seeds, scale.fits)[: scale.side_seeds]
             for factor in scale.load_factors:
                 yield Load("figure5", here(paper.QWEN, workload), policy, pairs, round(factor * base, 3))
 
@@ -191,7 +186,7 @@ def slo_base(scale: Scale) -> Iterator[Search]:
     for base in scale.slo_bases_ms:
         where = replace(here(paper.QWEN, "mixed_v1"), slo_base_ms=base)
         for policy in POLICIES:
-            pairs = draws(policy, scale.seeds, scale.fits)
+            pairs = draws(policy, scale.seeds, scale.fits)[: scale.side_seeds]
             yield Search("slo_base", where, policy, "overall", pairs, variant=f"{base:g} ms")
 
 
@@ -211,5 +206,5 @@ def explain(scale: Scale) -> Iterator[Search]:
         for variant, (where, change) in conditions.items():
             if change and policy != SLIDING:
                 continue
-            pairs = draws(policy, scale.seeds, scale.fits)
+            pairs = draws(policy, scale.seeds, scale.fits)[: scale.side_seeds]
             yield Search("explain", where, policy, "overall", pairs, change=change, variant=variant)
