@@ -19,13 +19,12 @@ def allocate(sim: State, slot: int, budget: int, n_line: int, n_queue: int, most
     sim.batches.sizes[slot, state.N_PREFILLS] = 0
     sim.batches.sizes[slot, state.N_DECODES] = 0
     given, left_in_line = _serve_running(sim, slot, budget, n_line)
-    preempted = n_line - left_in_line
     admitted = 0
-    if preempted == 0:
+    if left_in_line == n_line:  # a step that had to preempt admits nobody
         extra, admitted = _admit(sim, slot, budget - given, n_queue, most_running)
         given += extra
-    if preempted or admitted:
-        _renew_lists(sim, left_in_line, n_line, admitted)
+    if sim.counts[state.N_GONE] or admitted:
+        _renew_lists(sim, admitted)
     return given
 
 
@@ -47,7 +46,7 @@ def _serve_running(sim: State, slot: int, budget: int, n_line: int) -> tuple[int
         need = kv.blocks_for(pool, after) - pool.held[request]
         while pool.free[0] < need and n_line > place:
             n_line -= 1
-            _preempt(sim, scratch.active[scratch.line[n_line]])
+            preempt(sim, scratch.active[scratch.line[n_line]])
         if n_line == place:
             break  # it had to give way itself
         kv.grow(pool, request, after)
@@ -62,7 +61,7 @@ def _admit(sim: State, slot: int, budget: int, n_queue: int, most_running: int) 
     """Start waiting requests while budget, places and blocks last; the first that cannot start ends it."""
     requests, pool, scratch = sim.requests, sim.pool, sim.scratch
     given, admitted = 0, 0
-    places = most_running - sim.counts[state.N_RUNNING]
+    places = most_running - sim.counts[state.N_RUNNING] + sim.counts[state.N_GONE]
     while admitted < n_queue and given < budget and admitted < places:
         row = scratch.queue[admitted]
         request = scratch.active[row]
@@ -107,13 +106,17 @@ def _put(sim: State, slot: int, request: int, count: int, total: int) -> None:
         batches.prefill_yields[slot, place] = yields
         batches.sizes[slot, state.N_PREFILLS] = place + 1
     requests.computed[request] = cached + count
+    requests.flying[request] += 1
     if yields:
         requests.made[request] += 1
 
 
 @compiled
-def _preempt(sim: State, request: int) -> None:
-    """By recompute: all blocks are given up, prompt and output are computed again."""
+def preempt(sim: State, request: int) -> None:
+    """By recompute: all blocks are given up, prompt and output are computed again. `allocate`, which must
+    follow, puts the request in front of the waiting ones."""
+    sim.scratch.gone[sim.counts[state.N_GONE]] = request
+    sim.counts[state.N_GONE] += 1
     kv.release(sim.pool, request)
     sim.requests.computed[request] = 0
     sim.requests.status[request] = state.WAITING
@@ -122,7 +125,7 @@ def _preempt(sim: State, request: int) -> None:
 
 
 @compiled
-def _renew_lists(sim: State, left_in_line: int, n_line: int, admitted: int) -> None:
+def _renew_lists(sim: State, admitted: int) -> None:
     """Running: as before, less the preempted, then the admitted. Waiting: the preempted, the last first, then
     as before, less the admitted."""
     running, waiting, counts, scratch = sim.running, sim.waiting, sim.counts, sim.scratch
@@ -141,8 +144,9 @@ def _renew_lists(sim: State, left_in_line: int, n_line: int, admitted: int) -> N
         if status[waiting[place]] == state.WAITING:
             waiting[count] = waiting[place]
             count += 1
-    preempted = n_line - left_in_line
-    waiting[preempted : preempted + count] = waiting[:count].copy()
-    for place in range(preempted):
-        waiting[place] = scratch.active[scratch.line[left_in_line + place]]
-    counts[state.N_WAITING] = count + preempted
+    gone = counts[state.N_GONE]
+    waiting[gone : gone + count] = waiting[:count].copy()
+    for place in range(gone):
+        waiting[place] = scratch.gone[gone - 1 - place]
+    counts[state.N_WAITING] = count + gone
+    counts[state.N_GONE] = 0

@@ -85,9 +85,11 @@ def finish(sim: State, slot: int) -> None:
     )
     ended = 0
     for i in range(batches.sizes[slot, state.N_DECODES]):
+        sim.requests.flying[batches.decode_row[slot, i]] -= 1
         if batches.decode_yields[slot, i]:
             ended += _deliver(sim, batches.decode_row[slot, i], now)
     for i in range(batches.sizes[slot, state.N_PREFILLS]):
+        sim.requests.flying[batches.prefill_row[slot, i]] -= 1
         if batches.prefill_yields[slot, i]:
             ended += _deliver(sim, batches.prefill_row[slot, i], now)
     if ended:

@@ -1,9 +1,9 @@
 """A round of the simulated engine: columns from the state, the policy's decision, the batch that becomes of
 it.
 
-It does what the adapter does in the real one: decodes first and preempted last, planned prefills in the
-plan's order, admissions only as planned; a plan that would do nothing although there is work, or of which
-nothing fits while nothing runs, leaves the step to vLLM's own order and is counted.
+It does what the adapter does in the real one: see `vllm_adapter.observe` and `.step`. A plan that would do
+nothing although there is work, or of which nothing fits while nothing runs, leaves the step to vLLM's own
+order and is counted.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slidingserve.core.batch import DECODE, PREFILL, WAITING
-from slidingserve.core.columns import STOCK, Columns, Decision, Weights
+from slidingserve.core.columns import STOCK, Columns, Weights
 from slidingserve.core.compiled import compiled
 from slidingserve.policies.dispatch import decide
 from slidingserve.sim import state
 from slidingserve.sim.allocate import allocate
+from slidingserve.sim.arrange import arrange, is_lost, make_room
 from slidingserve.sim.state import State
 
 _NO_CAP = 1 << 60
@@ -27,6 +28,8 @@ class Limits(NamedTuple):
     """What stays the same over a run."""
 
     policy: int
+    stock: bool
+    """The policy leaves every step to vLLM's own order."""
     max_tokens: int
     max_requests: int
     asynchronous: bool
@@ -41,53 +44,63 @@ def plan_batch(
     `now`: the moment planned for, in asynchronous mode the predicted end of the batch in flight. `alone`:
     nothing is in flight.
     """
-    rows = sim.counts[state.N_RUNNING] + sim.counts[state.N_WAITING]
-    if rows == 0:
+    if sim.counts[state.N_RUNNING] + sim.counts[state.N_WAITING] == 0:
         return 0
-    columns = gather(sim, now, limits)
-    decision = decide(limits.policy, columns, weights, settings)
-    sim.batches.sizes[slot, state.BRANCH] = decision.branch
-    tokens = 0
-    if decision.branch == STOCK:
-        cap = settings.budget if settings.budget > 0 else limits.max_tokens
-        return _stock(sim, slot, min(cap, limits.max_tokens), limits)
-    if decision.tokens.sum() > 0:
-        _keep_relegated(sim, decision)
-        tokens = _planned(sim, slot, decision, columns, limits)
-        if tokens or not alone:
+    if limits.stock:
+        budget = settings.budget if settings.budget > 0 else limits.max_tokens
+        return _stock(sim, slot, min(budget, limits.max_tokens), limits)
+    columns, running = gather(sim, now, limits)
+    if len(columns.phase) > 0:
+        tokens = _planned(sim, slot, columns, running, limits, weights, settings)
+        if tokens > 0 or (tokens == 0 and not alone):
             return tokens
-        gather(sim, now, limits)  # what was preempted in vain has moved to the waiting ones
-    sim.counts[state.PLAN_ERRORS] += 1
-    sim.batches.sizes[slot, state.BRANCH] = STOCK
+        sim.counts[state.PLAN_ERRORS] += 1
     return _stock(sim, slot, limits.max_tokens, limits)
 
 
 @compiled
-def gather(sim: State, now: float, limits: Limits) -> Columns:
-    """The active requests as columns: running ones as they were admitted, then waiting ones as they queue."""
+def gather(sim: State, now: float, limits: Limits) -> tuple[Columns, int]:
+    """The requests that could compute as columns, and how many of them run.
+
+    Running ones as they were admitted, then waiting ones as they queue. Left out are those whose last token
+    is being computed. Running prefills that are lost count as room: they can be preempted.
+    """
     n_running, n_waiting = sim.counts[state.N_RUNNING], sim.counts[state.N_WAITING]
     scratch, requests = sim.scratch, sim.requests
-    n = n_running + n_waiting
-    for row in range(n):
-        request = sim.running[row] if row < n_running else sim.waiting[row - n_running]
-        scratch.active[row] = request
+    n = running = lost = lost_blocks = 0
+    last = n_running + n_waiting
+    for place in range(n_running + n_waiting):
+        if place == n_running:
+            running = n
+        request = sim.running[place] if place < n_running else sim.waiting[place - n_running]
         made, computed = requests.made[request], requests.computed[request]
+        if place < n_running and made >= requests.output[request]:
+            last -= 1
+            scratch.active[last] = request
+            continue
         left = requests.prompt[request] + made - computed
-        phase = WAITING
-        if row < n_running:
-            phase = DECODE if made > 0 and left <= 1 else PREFILL
         arrival, ttft, tbt = requests.arrival[request], requests.ttft[request], requests.tbt[request]
-        scratch.phase[row] = phase
-        scratch.arrival[row] = arrival
-        scratch.remaining[row] = max(left, 1)
-        scratch.cached[row] = computed
-        scratch.slack[row] = arrival + ttft + made * tbt - now
-        scratch.ttft[row] = ttft
-        scratch.tbt[row] = tbt
-        scratch.safeguard[row] = requests.safeguard[request]
-        scratch.relegated[row] = requests.relegated[request]
+        phase = WAITING
+        if place < n_running:
+            phase = DECODE if made > 0 and left <= 1 else PREFILL
+        scratch.active[n] = request
+        scratch.phase[n] = phase
+        scratch.arrival[n] = arrival
+        scratch.remaining[n] = max(left, 1)
+        scratch.cached[n] = computed
+        scratch.slack[n] = arrival + ttft + made * tbt - now
+        scratch.ttft[n] = ttft
+        scratch.tbt[n] = tbt
+        scratch.safeguard[n] = requests.safeguard[request]
+        scratch.relegated[n] = requests.relegated[request]
+        if phase == PREFILL and n_waiting > 0 and is_lost(sim, n):
+            lost += 1
+            lost_blocks += computed // sim.pool.block
+        n += 1
+    if n_waiting == 0:
+        running = n
     tokens, seconds = sim.clock[state.TOKENS_SUM], sim.clock[state.SECONDS_SUM]
-    return Columns(
+    columns = Columns(
         now,
         scratch.phase[:n],
         scratch.arrival[:n],
@@ -99,41 +112,28 @@ def gather(sim: State, now: float, limits: Limits) -> Columns:
         scratch.safeguard[:n],
         scratch.relegated[:n],
         limits.max_tokens,
-        max(limits.max_requests - n_running, 0),
-        sim.pool.free[0] * sim.pool.block,
+        max(limits.max_requests - n_running, 0) + lost,
+        (sim.pool.free[0] + lost_blocks) * sim.pool.block,
         tokens / seconds if seconds > 0 else 0.0,
     )
+    return columns, running
 
 
 @compiled
-def _keep_relegated(sim: State, decision: Decision) -> None:
+def _planned(
+    sim: State, slot: int, columns: Columns, running: int, limits: Limits, weights: Weights, settings: Any
+) -> int:
+    """Carry out a decision as the adapter's `Step` does; -1 if it asks for nothing."""
+    decision = decide(limits.policy, columns, weights, settings)
+    sim.batches.sizes[slot, state.BRANCH] = decision.branch
     for row in range(len(decision.relegated)):
-        if decision.relegated[row]:
-            sim.requests.relegated[sim.scratch.active[row]] = True
-
-
-@compiled
-def _planned(sim: State, slot: int, decision: Decision, columns: Columns, limits: Limits) -> int:
-    """Arrange line, queue and caps as the adapter's `Step.apply` arranges vLLM."""
-    scratch, n_running = sim.scratch, sim.counts[state.N_RUNNING]
-    n_line, n_queue, decodes = 0, 0, 0
-    for row in range(n_running):
-        if columns.phase[row] == DECODE:
-            scratch.line[n_line] = row
-            n_line += 1
-            decodes += decision.tokens[row]
-    for served in (True, False):
-        for row in decision.order:
-            if row < n_running and (decision.tokens[row] > 0) == served:
-                scratch.line[n_line] = row
-                n_line += 1
-    for row in decision.order:
-        if row >= n_running and decision.tokens[row] > 0:
-            scratch.queue[n_queue] = row
-            n_queue += 1
-    for row in range(len(decision.tokens)):
-        scratch.cap[row] = decision.tokens[row]
-    budget = min(max(decision.budget, decodes), limits.max_tokens)
+        sim.requests.relegated[sim.scratch.active[row]] = decision.relegated[row]
+    if decision.tokens.sum() == 0:
+        return -1
+    sim.scratch.cap[: len(decision.tokens)] = decision.tokens
+    n_line, n_queue = arrange(sim, columns, decision, running)
+    n_line = make_room(sim, columns, decision, running, n_line, n_queue, limits.max_requests)
+    budget = min(decision.budget, limits.max_tokens)
     sim.batches.sizes[slot, state.BUDGET] = budget
     return allocate(sim, slot, budget, n_line, n_queue, limits.max_requests)
 
@@ -143,8 +143,11 @@ def _stock(sim: State, slot: int, budget: int, limits: Limits) -> int:
     """VLLM's own order: everybody in the order of the lists, with as much as the budget has left."""
     n_running, n_waiting = sim.counts[state.N_RUNNING], sim.counts[state.N_WAITING]
     scratch = sim.scratch
+    scratch.active[:n_running] = sim.running[:n_running]
+    scratch.active[n_running : n_running + n_waiting] = sim.waiting[:n_waiting]
     scratch.line[:n_running] = np.arange(n_running)
     scratch.queue[:n_waiting] = n_running + np.arange(n_waiting)
     scratch.cap[: n_running + n_waiting] = _NO_CAP
+    sim.batches.sizes[slot, state.BRANCH] = STOCK
     sim.batches.sizes[slot, state.BUDGET] = budget
     return allocate(sim, slot, budget, n_running, n_waiting, limits.max_requests)

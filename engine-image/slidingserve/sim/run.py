@@ -38,7 +38,10 @@ def run(
         trace, ttft, tbt, kv_tokens=full.kv_tokens, block_size=full.block, max_requests=full.max_requests,
         prefix_caching=config.prefix_caching,
     )  # fmt: skip
-    limits = Limits(policy_id(config.policy), full.max_tokens, full.max_requests, config.async_scheduling)
+    limits = Limits(
+        policy_id(config.policy), config.policy == "fcfs", full.max_tokens, full.max_requests,
+        config.async_scheduling,
+    )  # fmt: skip
     noise, settings = batch_noise(seed, full.sigma), config.settings.compiled()
     every = learner.refresh_seconds or math.inf
     until, parts = every, []

@@ -37,7 +37,8 @@ QUERY_TOKENS = 11
 PLAN_ERRORS = 12
 """Plans that would have done nothing although there was work, or of which nothing fitted: vLLM's own order
 served that step, as in the engine."""
-REFUSED_STATE = 13
+N_GONE = 13
+"""Requests that were preempted in the round that is being planned."""
 N_COUNTS = 16
 
 # Entries of `Engine.clock`.
@@ -61,6 +62,8 @@ class Requests(NamedTuple):
     """Output tokens, that of the batch in flight counted already."""
     delivered: Ints
     preempted: Ints
+    flying: Ints
+    """Batches that it is in, of the one that runs and the one behind it."""
     times: Floats
     """When each token was delivered: those of request i from `times_start[i]` on."""
     times_start: Ints
@@ -93,7 +96,7 @@ class Scratch(NamedTuple):
     """Buffers of a round, reused: the columns of the active requests and the orders in which to serve."""
 
     active: Ints
-    """Request of each row: the running ones, then the waiting ones."""
+    """Request of each row: the running ones, then the waiting ones. Behind them those that are in no plan."""
     phase: Bytes
     arrival: Floats
     remaining: Ints
@@ -109,6 +112,10 @@ class Scratch(NamedTuple):
     """Running rows in the order of service."""
     queue: Ints
     """Waiting rows in the order of admission."""
+    rank: Ints
+    """Place of each row in the plan's order."""
+    gone: Ints
+    """Requests preempted in this round, in that order."""
 
 
 class Log(NamedTuple):
@@ -164,6 +171,7 @@ def make_state(
         np.zeros(n, np.int64),
         np.zeros(n, np.int64),
         np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
         np.zeros(int(trace.output_tokens.sum())),
         offsets_of(trace.output_tokens),
     )
@@ -195,6 +203,8 @@ def _scratch(n: int) -> Scratch:
         np.zeros(n),
         np.zeros(n, np.bool_),
         np.zeros(n, np.bool_),
+        np.zeros(n, np.int64),
+        np.zeros(n, np.int64),
         np.zeros(n, np.int64),
         np.zeros(n, np.int64),
         np.zeros(n, np.int64),
