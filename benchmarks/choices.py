@@ -1,121 +1,99 @@
-"""What each choice of docs/method.md does, in a toy: `python -m benchmarks.choices`.
+"""What each choice of docs/method.md does, in the simulator: `python -m benchmarks.choices`.
 
-A tiny closed-loop engine (tests/unit/engine/tiny_engine.py) with the speed of a small model on one core, 5 %
-noise on its batch times, three quarters short dialogues (TTFT 5 solo times, 100 ms a token), one quarter
-summaries (10 solo times, 200 ms). The same requests for every row. A demonstration of directions, not a
-measurement of hardware.
+mixed-v1 on two RTX 3090 (Llama-3.1-8B) at a rate near the paper method's goodput and at one above it. One
+option is changed at a time; the same requests for every row, three seeds of 1,000 requests pooled, each with
+its own fit of the predictor. Some minutes; `make bench-paper` has the goodput searches.
 """
 
 from __future__ import annotations
 
-import random
 import sys
-from dataclasses import dataclass
 from typing import Any
 
-from slidingserve.policies import Policy, PolicySettings, fcfs, get
-from slidingserve.policies.adapt import CompiledPolicy
-from slidingserve.predictor.features import Features
-from slidingserve.predictor.model import LatencyModel, Weights
+from slidingserve import hardware
+from slidingserve.hardware.solo import solo_seconds
+from slidingserve.policies import PolicySettings
+from slidingserve.sim import PredictorConfig, SimConfig, metrics, run
+from slidingserve.workloads import get
+from slidingserve.workloads.slo import promises
 
-from tests.unit.engine.tiny_engine import Request, TinyEngine
-
-ONE_CORE = LatencyModel(Weights(0.012, (2e-8, 0.0, 0.0, 2e-3, 1e-6, 1e-3, 0.0)))
-RATES = (0.8, 1.6, 2.0)
+PROFILE = "rtx3090-tp2-llama3.1-8b"
+WORKLOAD = "mixed_v1"
+RATES = (1.5, 2.0)
 SEEDS = 3
-REQUESTS = 150
+REQUESTS = 1000
+PAPER = "slidingserve_paper"
 
-
-_QOSERVE: dict[str, Any] = {"grid": "rescaled", "grid_smallest": 16, "budget": 256}
-_LITERAL: dict[str, Any] = {
+LITERAL: dict[str, Any] = {
     "margin": 1.0,
     "late": "paper_equation",
     "search": "paper",
     "second_window": "paper",
     "floor": "paper",
+    "safe_decodes": "all",
     "anchor": "paper",
     "all_anchors_fail": "nothing",
     "capacity": "paper",
 }
-_OTHER: list[tuple[str, Any]] = [
-    ("constructor", False),
-    ("window", "single"),
-    ("sorter", "edf"),
-    ("alpha", 0.3),
-    ("tight", "min_chunk"),
-    ("idle_window", "least_tbt"),
-    ("safe_decodes", "all"),
-    ("rest", "fill"),
-    ("quantum", 1),
-    *_LITERAL.items(),
-]
-"""Each is changed alone."""
+OTHER: tuple[dict[str, Any], ...] = (
+    {"constructor": False},
+    {"constructor": False, "sorter": "edf"},
+    {"window": "single"},
+    {"sorter": "edf"},
+    {"alpha": 0.3},
+    {"alpha": 1.5},
+    {"tight": "min_chunk"},
+    {"idle_window": "least_tbt"},
+    {"max_chunk": 512},
+    {"max_chunk": 256},
+    {"rest": "fill"},
+    {"quantum": 1},
+    {"margin": 1.3},
+)
 
 
-@dataclass
-class Noisy:
-    """A machine that takes what the model says, give or take 5 %."""
-
-    model: LatencyModel
-    chance: random.Random
-
-    def predict(self, features: Features) -> float:
-        """Seconds that the batch really takes."""
-        return self.model.predict(features) * self.chance.lognormvariate(0, 0.05)
-
-
-def load(rate: float, seed: int) -> list[Request]:
-    """Poisson arrivals at `rate` a second."""
-    chance = random.Random(seed)
-    now, made = 0.0, []
-    for i in range(REQUESTS):
-        now += chance.expovariate(rate)
-        long = chance.random() > 0.75
-        prompt = chance.randint(800, 1600) if long else chance.randint(30, 200)
-        output = chance.randint(10, 30) if long else chance.randint(10, 40)
-        solo = prompt * 0.001 + 0.08
-        promise = (10 * solo, 0.2) if long else (5 * solo, 0.1)
-        made.append(Request(f"{'summary' if long else 'dialogue'}-{i}", now, prompt, output, *promise))
-    return made
+def rows() -> list[tuple[str, dict[str, Any]]]:
+    """Policy and the settings that differ from the defaults: the default, each choice alone, all at once."""
+    alone: list[dict[str, Any]] = [{name: value} for name, value in LITERAL.items()]
+    search = {name: LITERAL[name] for name in ("search", "second_window", "floor")}
+    return [
+        (PAPER, {}),
+        *[(PAPER, options) for options in (*OTHER, *alone, search, LITERAL)],
+        ("fcfs", {"budget": 256}),
+        ("sarathi_edf", {"budget": 256}),
+        ("sarathi_edf", {"budget": 128}),
+        ("qoserve", {}),
+        ("qoserve", {"grid": "rescaled", "grid_smallest": 16, "budget": 512}),
+        ("ppas", {"pressure_cap": 256}),
+    ]
 
 
-def attainment(policy: Policy, settings: PolicySettings, rate: float) -> dict[str, float]:
+def kept(policy: str, settings: PolicySettings, rate: float) -> dict[str, float]:
     """Share of requests without a late token, by class and overall."""
-    kept: dict[str, list[bool]] = {"dialogue": [], "summary": []}
+    profile = hardware.get(PROFILE)
+    parts = []
     for seed in range(SEEDS):
-        machine = Noisy(ONE_CORE, random.Random(seed))
-        engine = TinyEngine(
-            load(rate, seed), machine, ONE_CORE, 10**6, 32, 2048, chosen=settings, policy=policy
-        )
-        engine.run(10**6)
-        for request in engine.requests:
-            kept[request.name.split("-")[0]].append(not request.late)
-    everyone = [good for list_ in kept.values() for good in list_]
-    return {name: sum(values) / len(values) for name, values in {**kept, "all": everyone}.items()}
+        trace = get(WORKLOAD, requests=REQUESTS, qps=rate, seed=seed)
+        ttft, tbt = promises(trace, solo_seconds(profile, trace.prompt_tokens))
+        fit = PredictorConfig(fit_seed=seed)
+        config = SimConfig(profile, policy=policy, settings=settings, predictor=fit)
+        parts.append(metrics.tallies(run(trace, ttft, tbt, config, seed)))
+    by_class = metrics.pooled(parts)
+    found = {name: 1 - tally.share for name, tally in by_class.items()}
+    return {**found, "all": 1 - metrics.overall(by_class).share}
 
 
 def main() -> int:
-    """Print a row for each choice and rate."""
-    paper = get("slidingserve_paper")
-    rows: list[tuple[str, Policy, PolicySettings]] = [
-        ("stock order", CompiledPolicy("stock", fcfs.plan), PolicySettings()),
-        ("stock order, 256 tokens", CompiledPolicy("stock", fcfs.plan), PolicySettings(budget=256)),
-        ("sarathi_edf, 64 tokens", get("sarathi_edf"), PolicySettings(budget=64)),
-        ("qoserve, grid from 16", get("qoserve"), PolicySettings(**_QOSERVE)),
-        ("ours, maxTokens null", paper, PolicySettings()),
-        ("ours, maxTokens 256", paper, PolicySettings(max_chunk=256)),
-        *[
-            (f"  {name} {value}", paper, PolicySettings(max_chunk=256, **{name: value}))
-            for name, value in _OTHER
-        ],
-        ("  all as printed", paper, PolicySettings(max_chunk=256, **_LITERAL)),
-    ]
-    print(f"{'requests a second':28}" + "".join(f"{rate:>24}" for rate in RATES))
-    print(f"{'kept, share':28}" + f"{'dialogue summary    all':>24}" * len(RATES))
-    for name, policy, settings in rows:
-        found = [attainment(policy, settings, rate) for rate in RATES]
-        cells = [f"{a['dialogue']:8.2f}{a['summary']:8.2f}{a['all']:7.3f}" for a in found]
-        print(f"{name:28}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+    """Print a row of the table in docs/method.md for each choice."""
+    classes = ("dialogue", "summarization", "all")
+    print(f"| kept, % ({', '.join(classes)}) | " + " | ".join(f"{rate} requests/s" for rate in RATES) + " |")
+    print("|---" * (1 + len(RATES)) + "|")
+    for policy, options in rows():
+        words = ", ".join(f"`{name}` {value}" for name, value in options.items()) or "defaults"
+        name = words if policy == PAPER else f"{policy}: {words}"
+        found = [kept(policy, PolicySettings(**options), rate) for rate in RATES]
+        cells = [", ".join(f"{100 * shares[of]:.1f}" for of in classes) for shares in found]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
     return 0
 
 
