@@ -158,7 +158,8 @@ def measure(make: Callable[..., Any], policy: str, active: int, waiting: int, ro
         return output
 
     cores = make(active, policy=policy), make(active, stock=True)
-    agent.time = held.time = virtual  # type: ignore[assignment]
+    for module in (agent, held):
+        vars(module)["time"] = virtual
     Scheduler.schedule = timed
     try:
         model = default_model("cuda")
@@ -175,7 +176,8 @@ def measure(make: Callable[..., Any], policy: str, active: int, waiting: int, ro
                     loop.step(inner, keep=block * BLOCK >= WARM_UP)
     finally:
         Scheduler.schedule = stock_schedule
-        agent.time = held.time = time
+        for module in (agent, held):
+            vars(module)["time"] = time
         for core in cores:
             core.core.shutdown()
     ours, stock = loops

@@ -7,6 +7,7 @@ last step, the gate and the call of vLLM, is `slidingserve.vllm_adapter.entry`.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import os
 import shutil
@@ -20,6 +21,7 @@ from slidingserve.server import emulation
 from slidingserve.server.emulation import Emulation, EmulationError
 from slidingserve.server.runtime import Runtime
 
+PACKAGE = Path(__file__).resolve().parent.parent
 SCHEDULER = "slidingserve.vllm_adapter.scheduler.make_scheduler"
 MIDDLEWARE = "slidingserve.server.middleware.PromiseMiddleware"
 PLUGINS = ("slidingserve", "slidingserve_routes")
@@ -75,6 +77,8 @@ def prepare(
         raise LaunchError(
             f"--slo-config {config_dir}: there is no slidingserve.json in it; give a directory that holds one"
         )
+    compiled = compiled_env()
+    os.environ.update(compiled)  # a hardware profile is compiled code too
     try:
         # Checked before anything is made.
         profile = None if emulate is None else emulation.checked(emulate)
@@ -90,6 +94,7 @@ def prepare(
         runtime = Runtime(**{**runtime.__dict__, "calibration_seconds": calibration_seconds})
     env = {
         **runtime.to_env(),
+        **compiled,
         "PROMETHEUS_MULTIPROC_DIR": str(runtime.metrics_dir),
         "VLLM_PLUGINS": plugin_list(os.environ.get("VLLM_PLUGINS")),
     }
@@ -102,12 +107,30 @@ def prepare(
     return Launch(runtime, env, argv)
 
 
+def cache_root(env: Mapping[str, str] = os.environ) -> Path:
+    """Where the product keeps files between starts."""
+    default = Path(env.get("XDG_CACHE_HOME") or Path.home() / ".cache", "slidingserve")
+    return Path(env.get("SLIDINGSERVE_CACHE") or default)
+
+
 def default_profile_dir(env: Mapping[str, str] = os.environ) -> Path:
-    """Where calibration profiles are kept between starts: below the product's cache root."""
-    root = env.get("SLIDINGSERVE_CACHE") or Path(
-        env.get("XDG_CACHE_HOME") or Path.home() / ".cache", "slidingserve"
-    )
-    return Path(root, "profiles")
+    """Where calibration profiles are kept between starts."""
+    return cache_root(env) / "profiles"
+
+
+def compiled_env(env: Mapping[str, str] = os.environ, package: Path = PACKAGE) -> dict[str, str]:
+    """Where numba keeps compiled policies: beside their source if that can be written, else in our cache,
+    else for the life of this engine. Without a place numba refuses to import them."""
+    if env.get("NUMBA_CACHE_DIR") or os.access(package, os.W_OK):
+        return {}
+    directory = cache_root(env) / "compiled"
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+        if os.access(directory, os.W_OK):
+            return {"NUMBA_CACHE_DIR": str(directory)}
+    directory = Path(tempfile.mkdtemp(prefix="slidingserve-compiled-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return {"NUMBA_CACHE_DIR": str(directory)}
 
 
 def plugin_list(user: str | None) -> str:

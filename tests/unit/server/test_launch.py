@@ -127,3 +127,32 @@ def test_without_vllm_the_command_says_what_to_install(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "install vLLM" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_compiled_policies_are_kept_beside_their_source_where_that_can_be_written(tmp_path: Path) -> None:
+    assert launch.compiled_env({}, tmp_path) == {}
+    assert launch.compiled_env({"NUMBA_CACHE_DIR": "/elsewhere"}, Path("/proc")) == {}, "as the user says"
+
+
+def test_compiled_policies_of_a_read_only_package_are_kept_in_the_cache_or_for_one_engine(
+    tmp_path: Path,
+) -> None:
+    read_only = tmp_path / "absent"
+    kept = launch.compiled_env({"SLIDINGSERVE_CACHE": str(tmp_path)}, read_only)
+    assert kept == {"NUMBA_CACHE_DIR": str(tmp_path / "compiled")}
+    (tmp_path / "file").touch()
+    no_cache = {"SLIDINGSERVE_CACHE": str(tmp_path / "file" / "cache")}
+    (Path(launch.compiled_env(no_cache, read_only)["NUMBA_CACHE_DIR"]) / "can be written").touch()
+
+
+def test_help_is_quick_for_it_imports_neither_numba_nor_vllm() -> None:
+    code = (
+        "import sys\n"
+        "from typer.testing import CliRunner\n"
+        "from slidingserve.cli import app\n"
+        "for command in ([], ['serve']):\n"
+        "    assert CliRunner().invoke(app, [*command, '--help']).exit_code == 0\n"
+        "    print(command, sorted({'numba', 'vllm', 'torch'} & sys.modules.keys()))\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.splitlines() == ["[] []", "['serve'] []"]
