@@ -183,6 +183,34 @@ def test_the_predictor_is_fed_with_the_time_that_each_batch_really_took(
     assert abs(late[len(late) // 2]) < 0.002, "at the median; single steps wait for this machine's cores"
 
 
+def test_a_change_is_reported_when_its_policy_decides_and_not_while_it_is_compiled(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from slidingserve.server import state
+    from slidingserve.vllm_adapter.force import force_of
+
+    from tests.engine.cores import write_config
+
+    core = make(policy="fcfs")
+    reported: list[int] = []
+
+    def report() -> None:
+        core.agent.report()
+        (document,) = state.read_all(core.agent._runtime.process_dir)
+        reported.append(document["generation"])
+
+    def slow(*args: Any) -> Any:
+        report()
+        return force_of(*args)
+
+    monkeypatch.setattr("slidingserve.vllm_adapter.agent.force_of", slow)
+    write_config(core.config_dir, generation=2, policy="sarathi_edf")
+    core.agent.live.read()
+    core.agent._changed(core.agent.live.view)
+    report()
+    assert reported == [1, 2]
+
+
 def test_requests_without_a_promise_or_with_an_odd_one_are_served(
     make: Make, counted: Callable[..., float]
 ) -> None:

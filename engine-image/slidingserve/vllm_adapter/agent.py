@@ -167,6 +167,7 @@ class CoreAgent:
         """A configuration was taken or refused: compile what it needs, swap the settings as one object, then
         report at once."""
         self.force = force_of(view.config, self.learner.model.matrix)
+        self._in_force = view
         series("alpha", self.engine).set(view.config.alpha)
         self.report()
 
@@ -188,8 +189,8 @@ class CoreAgent:
     def report(self) -> None:
         """Write this process's state file; a full disk is logged, not fatal."""
         with self._reporting:  # or an older document might be written last
-            view = self.live.view
-            _write(self._runtime, self._index, {**view.to_json(), **self.learner.to_json()})
+            # Not the latest one read: while that is being compiled, the one before it decides.
+            _write(self._runtime, self._index, {**self._in_force.to_json(), **self.learner.to_json()})
 
 
 def report_fallback(runtime: Runtime, config: Any, reason: str) -> None:
