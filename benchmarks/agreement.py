@@ -35,6 +35,9 @@ class Compared:
     simulator: Numbers
     spread: dict[str, tuple[float, float]]
     """Least and most over the simulator's seeds: what noise and training data alone do."""
+    front_end: Numbers
+    """TTFT of the engine less what its front end adds to a prompt of that length when idle, measured beside
+    the cell; empty where it was not."""
     same_verdicts: float
     """Share of requests that both say were kept, or missed (the simulator's first seed)."""
 
@@ -57,6 +60,10 @@ class Compared:
             "simulator_spread": self.spread,
             "attainment_points": self.points,
             "relative": {name: self.off(name) for name in times},
+            "engine_less_front_end": self.front_end,
+            "relative_less_front_end": {
+                name: value / self.simulator[name] - 1 for name, value in self.front_end.items()
+            },
             "same_verdicts": self.same_verdicts,
         }
 
@@ -108,8 +115,19 @@ def compare(record: dict[str, Any], seeds: int) -> Compared:
         ),
         {name: float(np.mean([found[name] for found in every])) for name in every[0]},
         {name: _span([found[name] for found in every]) for name in every[0]},
+        _less_front_end(record.get("front_end_ms") or {}, cell, times),
         float((kept == ~results[0].missed).mean()),
     )
+
+
+def _less_front_end(added_ms: Numbers, cell: Cell, times: list[Floats]) -> Numbers:
+    if not added_ms:
+        return {}
+    known = np.array(sorted((int(length), added / 1000) for length, added in added_ms.items()))
+    lengths = cell.setting.trace(cell.rate)[0].prompt_tokens
+    added = np.interp(lengths, known[:, 0], known[:, 1])
+    ttft = [t[0] - more for t, more in zip(times, added, strict=True) if t.size]
+    return {f"ttft_{p}": value for p, value in percentiles(ttft).items()}
 
 
 def _span(values: list[float]) -> tuple[float, float]:
@@ -123,7 +141,8 @@ def _kept(request: dict[str, Any], times: Floats) -> bool:
 
 
 def table(found: list[Compared]) -> Table:
-    """Engine, the range of the simulator over its seeds, and how far apart its mean is."""
+    """Engine, the range of the simulator over its seeds, how far off its mean is, and (after a semicolon) how
+    far without the front end's share."""
     view = Table(title="Emulated engine / simulator", title_justify="left")
     for heading in (
         "req/s",
@@ -143,7 +162,7 @@ def table(found: list[Compared]) -> Table:
             f"{one.engine['attainment']:.1%} / {_percent(one)}",
             f"{one.points:+.1f}",
             *(
-                f"{one.engine[name]:,.0f} / {_range(one, name)} ({one.off(name):+.0%})"
+                f"{one.engine[name]:,.0f} / {_range(one, name)} ({_off(one, name)})"
                 for name in ("ttft_p50", "ttft_p99", "tbt_p50", "tbt_p99")
             ),
         )
@@ -153,6 +172,11 @@ def table(found: list[Compared]) -> Table:
 def _percent(one: Compared) -> str:
     low, high = one.spread["attainment"]
     return f"{100 * low:.1f}-{100 * high:.1f}%"
+
+
+def _off(one: Compared, name: str) -> str:
+    less = one.front_end.get(name)
+    return f"{one.off(name):+.0%}" + ("" if less is None else f"; {less / one.simulator[name] - 1:+.0%}")
 
 
 def _range(one: Compared, name: str) -> str:

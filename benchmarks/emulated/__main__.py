@@ -19,6 +19,7 @@ from slidingserve.workloads import WorkloadError
 from benchmarks.emulated.cells import Cell, Setting, Spec, SpecError, shuffled
 from benchmarks.emulated.engine import EngineError, running
 from benchmarks.emulated.measure import measure, recorded, write
+from benchmarks.emulated.probe import front_end
 from benchmarks.emulated.table import rows, table
 
 POLICIES = "fcfs:256 sarathi_edf:128 qoserve,grid=rescaled ppas slidingserve_paper"
@@ -53,9 +54,10 @@ def main(
         for group in shuffled(missing, seed):
             limit = group[0].spec.engine_tokens
             with running(profile, limit, out / f"engine-{limit or 'profile'}", engine.split()) as served:
+                front = front_end(served, profile)
                 for cell in group:
                     record = measure(cell, served, _progress(console, cell))
-                    write(out / cell.file, record)
+                    write(out / cell.file, record | {"front_end_ms": front})
                     share = f"{record['attainment']:.1%} kept"
                     console.print(f"{cell.spec.label} at {cell.rate:g}: {share}", highlight=False)
     except (SpecError, WorkloadError, ValueError, EngineError) as error:

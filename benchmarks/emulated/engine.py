@@ -38,7 +38,7 @@ class Engine:
         self._generation = 0
         self._config = directory / "config"
         self._config.mkdir(exist_ok=True)
-        self.batches = directory / "batches.csv"
+        self._batches = directory / "batches.csv"
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
@@ -47,7 +47,7 @@ class Engine:
         command = [sys.executable, "-m", "slidingserve.cli", "serve", "--emulate", profile]
         command += ["--host", "127.0.0.1", "--port", str(port), "--disable-uvicorn-access-log"]
         command += ["--slo-config", str(self._config), "--state-dir", str(directory / "state")]
-        command += ["--profile-dir", str(directory / "profiles"), "--emulate-log", str(self.batches)]
+        command += ["--profile-dir", str(directory / "profiles"), "--emulate-log", str(self._batches)]
         if max_tokens is not None:
             command += ["--max-num-batched-tokens", str(max_tokens)]
         self._log = directory / "engine.log"
@@ -88,12 +88,15 @@ class Engine:
                     found[role] += (int(fields[11]) + int(fields[12])) / ticks
         return found
 
+    def rows(self) -> list[dict[str, float]]:
+        """The device's log so far, less about the last second: it is flushed as batches run."""
+        with self._batches.open() as file:
+            lines = [line for line in file if line.endswith("\n")]
+        return [{k: float(v) for k, v in row.items()} for row in csv.DictReader(lines)]
+
     def device(self, begin: float, end: float) -> dict[str, Any]:
         """The device's own record between two times (monotonic seconds)."""
-        time.sleep(1.5)  # the log is flushed about each second
-        with self.batches.open() as file:
-            rows = [{k: float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-        rows = [row for row in rows if row["start"] >= begin and row["end"] <= end]
+        rows = [row for row in self.rows() if row["start"] >= begin and row["end"] <= end]
         late = np.array([row["woke"] - row["end"] for row in rows]) * 1000
         # The queue formula, t_done(N) - t_done(N-1) of batches back to back, against the device's own time.
         off = [
