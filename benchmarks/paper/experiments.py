@@ -25,7 +25,10 @@ class Where:
     workload: str
     slo_base_ms: float = SLO_BASE_MS
     noise: float | None = None
-    nvlink: bool = False
+    link: tuple[float, float] | None = None
+    """All-reduce: seconds, and bytes a second."""
+    host: float | None = None
+    """Seconds a step on the host."""
     async_scheduling: bool = False
 
 

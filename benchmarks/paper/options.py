@@ -55,6 +55,9 @@ READINGS: dict[str, Options] = {
     "capacity trusted": options(capacity="paper"),
     "plain least squares": options(method="ols"),
     "one step only (not the paper's)": options(window="single"),
+    "capacity left over is filled (not the paper's)": options(rest="fill"),
+    "alpha 0.4 (the paper gives none)": options(alpha=0.4),
+    "alpha 1.2 (the paper gives none)": options(alpha=1.2),
     "all readings as printed": options(
         margin=1.0,
         late="paper_equation",
@@ -69,4 +72,4 @@ READINGS: dict[str, Options] = {
         method="ols",
     ),
 }
-"""One option at a time to the paper as printed, then all of them."""
+"""One option at a time to the paper as printed, some choices it leaves open, then all as printed."""

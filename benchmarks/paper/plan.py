@@ -23,6 +23,8 @@ from benchmarks.paper.options import (
     options,
 )
 
+QOSERVE_CAPS = (None, 512)
+"""Of the artifact's grid, beside the chosen setting."""
 CHOICE_SEED, CHOICE_FITS = 100, (101, 102)
 
 
@@ -41,7 +43,7 @@ class Scale:
     """At most so many settings a policy; None: all."""
     side_seeds: int = 3
     """Draws of a point of Figure 5, of an SLO base, of an explanation."""
-    load_factors: tuple[float, ...] = (0.6, 0.8, 1.0, 1.2, 1.4, 1.7, 2.0)
+    load_factors: tuple[float, ...] = (0.6, 0.8, 1.0, 1.25, 1.6, 2.0)
     """Figure 5's rates, as multiples of the paper's goodput of SlidingServe."""
     slo_bases_ms: tuple[float, ...] = (0.0, 20.0, 40.0, 60.0, 100.0, 200.0)
     tolerance: float = 0.02
@@ -114,9 +116,9 @@ def experiments(scale: Scale) -> list[Experiment]:
     """Everything that is reported, the most important first."""
     qwen, *others = scale.models
     found: list[Experiment] = [*figure4(scale, qwen), *figure6(scale), *table4(scale), *table5(scale)]
-    found += figure5(scale)
     if scale.side_experiments:
-        found += [*slo_base(scale), *readings(scale)]
+        found += [*readings(scale), *slo_base(scale)]
+    found += figure5(scale)
     for model in others:
         found += figure4(scale, model)
     return [*found, *explain(scale)] if scale.side_experiments else found
@@ -185,7 +187,7 @@ def slo_base(scale: Scale) -> Iterator[Search]:
     """Goodput by the serving overhead that the promise's base includes."""
     for base in scale.slo_bases_ms:
         where = replace(here(paper.QWEN, "mixed_v1"), slo_base_ms=base)
-        for policy in POLICIES:
+        for policy in paper.COMPARED:
             pairs = draws(policy, scale.seeds, scale.fits)[: scale.side_seeds]
             yield Search("slo_base", where, policy, "overall", pairs, variant=f"{base:g} ms")
 
@@ -197,14 +199,22 @@ def explain(scale: Scale) -> Iterator[Search]:
         "as in Figure 4": (base, ()),
         "noise 10 %": (replace(base, noise=0.10), ()),
         "noise 10 %, margin 1.3": (replace(base, noise=0.10), options(margin=1.3)),
-        "NVLink bridge": (replace(base, nvlink=True), ()),
+        "NVLink bridge: all-reduce 12 us, 45 GB/s": (replace(base, link=(12e-6, 45e9)), ()),
+        "slower machine: all-reduce 60 us, 4 GB/s, host 8 ms": (
+            replace(base, link=(60e-6, 4e9), host=8e-3),
+            (),
+        ),
         "asynchronous scheduling": (replace(base, async_scheduling=True), ()),
         "predictor never refitted": (base, options(refresh_seconds=None)),
         "predictor fitted without noise": (base, options(oracle=True)),
     }
     for policy in paper.COMPARED:
+        pairs = draws(policy, scale.seeds, scale.fits)[: scale.side_seeds]
         for variant, (where, change) in conditions.items():
             if change and policy != SLIDING:
                 continue
-            pairs = draws(policy, scale.seeds, scale.fits)[: scale.side_seeds]
             yield Search("explain", where, policy, "overall", pairs, change=change, variant=variant)
+        for cap in QOSERVE_CAPS if policy == "qoserve" else ():
+            change = options(grid="artifact", budget=cap)
+            variant = f"artifact's grid, {'no cap' if cap is None else f'cap {cap}'}"
+            yield Search("explain", base, policy, "overall", pairs, change=change, variant=variant)

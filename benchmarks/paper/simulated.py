@@ -55,7 +55,9 @@ def machine(where: Where) -> Hardware:
     profile = hardware.with_overhead(hardware.get(where.hardware), where.slo_base_ms / 1000)
     if where.noise is not None:
         profile = hardware.with_noise(profile, where.noise)
-    return hardware.with_allreduce(profile, *hardware.NVLINK) if where.nvlink else profile
+    if where.host is not None:
+        profile = hardware.with_host(profile, where.host)
+    return profile if where.link is None else hardware.with_allreduce(profile, *where.link)
 
 
 def engine(measurement: Measurement) -> sim.SimConfig:
@@ -84,7 +86,7 @@ def _requests(where: Where, requests: int, seed: int, qps: float | None) -> tupl
         arrivals="switching" if qps is None else "poisson",
     )
     # Promises are made on the profile itself, whatever an experiment changes about the machine.
-    promised = replace(where, noise=None, nvlink=False, async_scheduling=False)
+    promised = replace(where, noise=None, link=None, host=None, async_scheduling=False)
     return trace, *slo.promises(trace, hardware.solo_seconds(machine(promised), trace.prompt_tokens))
 
 

@@ -69,7 +69,9 @@ def test_every_policy_meets_the_same_requests_and_promises_also_on_a_changed_mac
         return simulated.job(Measurement("load", where, policy, (), 1, None, 100, 2.0), 2.0)
 
     jobs = [
-        job(policy, where) for policy in POLICIES for where in (HERE, replace(HERE, noise=0.1, nvlink=True))
+        job(policy, where)
+        for policy in POLICIES
+        for where in (HERE, replace(HERE, noise=0.1, link=(1e-5, 1e10), host=0.01))
     ]
     for other in jobs[1:]:
         assert (other.trace.arrival == jobs[0].trace.arrival).all()
