@@ -44,8 +44,11 @@ class Runner:
     def __init__(self, store: Store, processes: int, console: Console) -> None:
         self._store, self._processes, self._console = store, processes, console
         self._found: dict[Measurement, Metrics] = {}
-        self._total = self._done = 0.0
-        self._begin = monotonic()
+        self.left = 0.0
+        """Work still to come, in units of `cost`."""
+        self.pace = 0.0
+        """Seconds a unit, with all processes."""
+        self._worked = self._spent = 0.0
 
     def expect(self, measurements: Iterable[Measurement]) -> None:
         """Say how long all of them will take: a short run, timed after a first one has loaded the code."""
@@ -53,15 +56,14 @@ class Runner:
         execute(simulated.job(trial, trial.qps))
         begin = monotonic()
         execute(simulated.job(trial, trial.qps))
-        pace = (monotonic() - begin) / _TRIAL_REQUESTS
+        self.pace = (monotonic() - begin) / _TRIAL_REQUESTS / self._processes
         wanted = set(measurements)
-        self._total = sum(map(cost, wanted))
-        length = duration(self._total * pace / self._processes)
+        self.left = sum(map(cost, wanted))
+        length = duration(self.left * self.pace)
         kept = f", {len(self._store)} runs are there from before" if len(self._store) else ""
         self._console.print(
             f"bench-paper: {len(wanted)} measurements, about {length} with {self._processes} processes{kept}"
         )
-        self._begin = monotonic()
 
     def measure(self, title: str, group: Iterable[Measurement], start: Start) -> None:
         """Carry out a group; `metrics` has all of it afterwards."""
@@ -70,12 +72,13 @@ class Runner:
             return
         plans = [simulated.plan(one, start(one)) for one in new]
         with self._reported(title) as report:
-            carry_out(plans, self._store, self._processes, report)
+            begin = monotonic()
+            made = carry_out(plans, self._store, self._processes, report)
+            self.note(new, made, monotonic() - begin)
         for one, done in zip(new, plans, strict=True):
             self._found[one] = simulated.rows(one, done)
         self._pair([(one, done) for one, done in zip(new, plans, strict=True) if one.kind == "errors"])
-        self._done += sum(map(cost, new))
-        self._say(title)
+        self._console.print(f"{title}: done; about {duration(self.left * self.pace)} left in all")
 
     def __contains__(self, measurement: object) -> bool:
         return measurement in self._found
@@ -90,10 +93,13 @@ class Runner:
         for (one, _), quality in zip(tested, qualities, strict=True):
             self._found[one] += simulated.errors(quality, "paired")
 
-    def _say(self, title: str) -> None:
-        gone = monotonic() - self._begin
-        left = gone * max(self._total - self._done, 0.0) / self._done if self._done else 0.0
-        self._console.print(f"{title}: done after {duration(gone)}; about {duration(left)} left in all")
+    def note(self, group: list[Measurement], made: int, seconds: float) -> None:
+        """Learn the pace from what was simulated now; what the store had took no time and teaches nothing."""
+        self.left = max(self.left - sum(map(cost, group)), 0.0)
+        if made:
+            self._worked += sum(map(cost, group)) * min(made / sum(map(runs, group)), 1.0)
+            self._spent += seconds
+            self.pace = self._spent / self._worked
 
     def _reported(self, title: str) -> _Lines:
         return _Lines(title, self._console)
@@ -123,8 +129,12 @@ class _Lines:
 
 def cost(measurement: Measurement) -> float:
     """Expected work, in requests of mixed-v1 under the paper's policy."""
-    runs = _RUNS_OF_A_SEARCH[measurement.tolerance > 0.03] if measurement.kind == "goodput" else 1.0
     switching = measurement.kind == "load" and measurement.qps is None
     requests = _REQUESTS_SWITCHING if switching else measurement.requests
     factor = _WORKLOADS.get(measurement.where.workload, 1.0) * _POLICIES.get(measurement.policy, 1.0)
-    return runs * requests * factor
+    return runs(measurement) * requests * factor
+
+
+def runs(measurement: Measurement) -> float:
+    """Simulations that it takes, about."""
+    return _RUNS_OF_A_SEARCH[measurement.tolerance > 0.03] if measurement.kind == "goodput" else 1.0

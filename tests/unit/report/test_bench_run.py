@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from slidingserve.report import paper
 from slidingserve.report.rows import load, select
 from slidingserve.sim.goodput import Search
@@ -18,6 +19,7 @@ from benchmarks.paper import output, plan, simulated
 from benchmarks.paper.experiments import Where
 from benchmarks.paper.measurements import Measurement
 from benchmarks.paper.options import POLICIES, SLIDING, options
+from benchmarks.paper.runner import Runner
 
 TINY = replace(plan.QUICK, requests=40, workloads=("mixed_v1",), settings=1, load_factors=(0.5,))
 HERE = plan.here(paper.QWEN, "mixed_v1")
@@ -102,3 +104,15 @@ def test_a_search_starts_where_it_is_told_and_judges_by_its_criterion() -> None:
     (job,) = search.jobs()
     assert job.trace.arrival[-1] == pytest.approx(100 / 1.5, rel=0.4)
     assert search.result.criterion == "per_class"
+
+
+def test_time_left_is_learned_from_what_was_simulated_and_not_from_what_the_store_had() -> None:
+    def one(seed: int) -> Measurement:
+        return Measurement("load", HERE, SLIDING, (), seed, 1, 1000, 1.0)
+
+    runner = Runner(Store(None), 1, Console(quiet=True))
+    runner.left = 3000.0
+    runner.note([one(1)], 0, 0.1)
+    assert (runner.left, runner.pace) == (2000.0, 0.0)
+    runner.note([one(2)], 1, 50.0)
+    assert (runner.left, runner.pace) == (1000.0, 0.05)
