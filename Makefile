@@ -91,10 +91,16 @@ bench-emulated: venv-engine ## Policies side by side on vLLM at a GPU's speed, i
 	.venv-engine/bin/python -m benchmarks.emulated $(if $(RATES),--rates "$(RATES)") $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(POLICIES),--policies "$(POLICIES)")
 	.venv-engine/bin/python -m benchmarks.agreement
 
+bench-simulator: venv ## Engine iterations a second of the simulator on one core
+	$(PY) -m benchmarks.simulator
+
+golden: venv ## Record anew what every policy plans in a minute of every workload (REASON="why it changed")
+	$(PY) -m tests.golden "$(REASON)"
+
 bench-planner: venv-engine ## What planning a step costs in vLLM's scheduler, beside its own schedule()
 	.venv-engine/bin/python -m benchmarks.planner
 
 clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-planner clean
+.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-planner bench-simulator golden clean

@@ -140,7 +140,7 @@ def simulated(
 def test_every_batch_is_the_one_that_vllm_would_make(
     real: Real, policy: str, late: bool, asynchronous: bool, blocks: int, caching: bool
 ) -> None:
-    options = {
+    options: dict[str, Any] = {
         "policy": policy,
         "late": late,
         "asynchronous": asynchronous,

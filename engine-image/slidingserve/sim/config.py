@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from slidingserve import policies
 from slidingserve.hardware import Hardware
 from slidingserve.policies import PolicySettings
+from slidingserve.predictor.model import LatencyModel
 from slidingserve.predictor.online import EXPERT_SAMPLES, Method
 
 
@@ -29,6 +30,8 @@ class PredictorConfig:
     """As the engine fits, or "ols", the paper's plain least squares."""
     expert_samples: int = EXPERT_SAMPLES
     """A scene gets its own weights from so many samples on."""
+    model: LatencyModel | None = None
+    """Start from this model, as an engine does that finds its stored profile, and draw no batches."""
     oracle: bool = False
     """For tests: start from many batches without noise, and never refit."""
 

@@ -38,7 +38,9 @@ class Learner:
     def __init__(self, config: PredictorConfig, limits: Resolved, timing: Timing, context: int) -> None:
         """`context`: the longest that requests reach, tokens."""
         self._config = config
-        self._predictor = OnlinePredictor(default_model("cuda"))
+        self._predictor = OnlinePredictor(config.model or default_model("cuda"))
+        if config.model is not None:
+            return
         reach = Range(limits.max_tokens, min(limits.max_requests, _MOST_DECODES), max(context, 32))
         sigma = 0.0 if config.oracle else limits.sigma
         count = _ORACLE_SAMPLES if config.oracle else config.samples

@@ -83,7 +83,7 @@ OutputOption = Annotated[
 ]
 CsvOption = Annotated[Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write the rows as CSV.")]
 
-_PREDICTOR = tuple(field.name for field in fields(PredictorConfig) if field.name != "oracle")
+_PREDICTOR = tuple(field.name for field in fields(PredictorConfig) if field.name not in ("oracle", "model"))
 _MORE: dict[str, Any] = {
     "alpha": (FiniteFloat, Field(PolicySettings.alpha, gt=0)),
     "min_chunk": (int, Field(PolicySettings.min_chunk, ge=1)),
