@@ -37,6 +37,10 @@ class SettingError(Exception):
 def main() -> int:
     """Choose settings, measure everything, write the results."""
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    if len(sys.argv) > 1:
+        wrong = sys.argv[1] not in ("--help", "-h")
+        console.print(f"bench-paper: {sys.argv[1]}: takes no arguments" if wrong else (__doc__ or "").strip())
+        return 2 if wrong else 0
     try:
         scale, only, processes = _settings(dict(os.environ))
     except SettingError as error:

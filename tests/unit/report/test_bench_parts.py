@@ -44,8 +44,20 @@ def test_the_results_have_the_schema_that_was_promised(tmp_path: Path) -> None:
 def test_a_wrong_setting_is_one_line_and_exit_2(
     name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr("sys.argv", ["paper"])
     monkeypatch.setenv(name, value)
     assert command.main() == 2
     error = capsys.readouterr().err
     assert said in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_help_is_help_and_an_argument_is_refused_so_that_neither_starts_an_hour_of_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["paper", "--help"])
+    assert command.main() == 0
+    assert "QUICK=1" in capsys.readouterr().err
+    monkeypatch.setattr("sys.argv", ["paper", "figure4"])
+    assert command.main() == 2
+    assert "takes no arguments" in capsys.readouterr().err

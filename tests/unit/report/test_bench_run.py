@@ -31,6 +31,7 @@ def test_a_tiny_run_writes_rows_table_and_report_and_a_second_one_simulates_noth
 ) -> None:
     monkeypatch.setattr(command, "BUILD", tmp_path)
     monkeypatch.setattr(plan, "QUICK", TINY)
+    monkeypatch.setattr("sys.argv", ["paper"])
     monkeypatch.setenv("QUICK", "1")
     monkeypatch.setenv("PROCESSES", "1")
     monkeypatch.setenv("REQUESTS", "100")
