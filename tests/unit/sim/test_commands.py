@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -111,3 +115,28 @@ def test_settings_of_policy_and_predictor_are_read_from_the_text() -> None:
     assert config.predictor.fit_seed == 3
     with pytest.raises(SimError, match="samples: 2 are too few"):
         options.engine("fcfs:samples=2", engine())
+
+
+def test_an_interrupted_search_says_how_to_go_on_and_does(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    command = [
+        *(sys.executable, "-m", "slidingserve.cli", "goodput", "--policy", "fcfs", "--requests", "200"),
+        *("--seeds", "2", "--tolerance", "0.05", "--cache", str(runs)),
+    ]
+    search = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    end = time.monotonic() + 300
+    while not any(file.stat().st_size for file in runs.glob("*.jsonl")):
+        assert search.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    search.send_signal(signal.SIGINT)
+    _, err = search.communicate(timeout=120)
+    assert search.returncode == 130
+    assert f"finished runs are in {runs}; the same command goes on from there" in err
+    assert "Traceback" not in err
+    kept = next(runs.glob("*.jsonl")).read_text().splitlines()
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = next(runs.glob("*.jsonl")).read_text().splitlines()
+    assert lines[: len(kept)] == kept
+    assert len(lines) == len({json.loads(line)["key"] for line in lines}) > len(kept)
