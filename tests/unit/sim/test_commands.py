@@ -140,3 +140,18 @@ def test_an_interrupted_search_says_how_to_go_on_and_does(tmp_path: Path) -> Non
     lines = next(runs.glob("*.jsonl")).read_text().splitlines()
     assert lines[: len(kept)] == kept
     assert len(lines) == len({json.loads(line)["key"] for line in lines}) > len(kept)
+
+
+def test_every_command_of_the_documentation_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "simulator.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("slidingserve ")]
+    assert {line.split()[1] for line in lines} == {"simulate", "goodput", "compare"}
+    monkeypatch.chdir(tmp_path)
+    for line in lines:
+        small = ["--requests", "20"]
+        if " simulate " not in line:
+            small += ["--seeds", "1", "--workers", "1", "--cache", str(tmp_path)]
+        if " goodput " in line:
+            small += ["--tolerance", "0.5"]
+        code, _, err = ran(*line.split()[1:], *small)
+        assert code == 0, f"{line}: {err}"
