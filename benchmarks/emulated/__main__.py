@@ -60,6 +60,10 @@ def main(
                     write(out / cell.file, record | {"front_end_ms": front})
                     share = f"{record['attainment']:.1%} kept"
                     console.print(f"{cell.spec.label} at {cell.rate:g}: {share}", highlight=False)
+                    if (stalled := record["device"]["stalled_seconds"]) > 0.001 * record["seconds"]:
+                        console.print(
+                            f"  this machine held it up for {stalled:.1f} s: run it again when idle"
+                        )
     except (SpecError, WorkloadError, ValueError, EngineError) as error:
         console.print(str(error), style="red", markup=False, highlight=False)
         raise typer.Exit(2) from None
