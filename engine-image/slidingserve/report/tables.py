@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from slidingserve.report import paper, style
-from slidingserve.report.intervals import Estimate, estimate
+from slidingserve.report.intervals import Estimate, estimate, gain
 from slidingserve.report.rows import Row, grouped, select
 
 
@@ -33,21 +33,22 @@ def goodputs(rows: Sequence[Row], criterion: str) -> Goodputs:
 
 def headline(rows: Sequence[Row], criterion: str = "overall") -> Table | None:
     """Goodput of the paper's three schedulers, ours beside the paper's, with the gains between them."""
-    found = goodputs(rows, criterion)
+    found = select(rows, figure="figure4", metric="goodput_qps", criterion=criterion, variant="")
+    groups = grouped(found, lambda row: (row.model, row.workload, row.policy))
     lines = []
-    for model, workload in _cells(found):
-        ours = [found.get((model, workload, policy)) for policy in paper.COMPARED]
+    for model, workload in _cells(goodputs(rows, criterion)):
+        ours = [groups.get((model, workload, policy), []) for policy in paper.COMPARED]
         theirs = [paper.figure4(model, workload, policy) for policy in paper.COMPARED]
         cells = [
-            f"{mine.text() if mine else '-'} | {_number(printed)}"
+            f"{estimate(mine).text() if mine else '-'} | {_number(printed)}"
             for mine, printed in zip(ours, theirs, strict=True)
         ]
-        edf, qoserve, sliding = (mine.value if mine else None for mine in ours)
-        cells.append(f"{_gain(sliding, edf)} | {_gain(theirs[2], theirs[0])}")
-        cells.append(f"{_gain(sliding, qoserve)} | {_gain(theirs[2], theirs[1])}")
+        edf, qoserve, sliding = ours
+        cells.append(f"{_paired(sliding, edf)} | {_gain(theirs[2], theirs[0])}")
+        cells.append(f"{_paired(sliding, qoserve)} | {_gain(theirs[2], theirs[1])}")
         lines.append((style.model(model), style.workload(workload), *cells))
     names = tuple(style.look(policy).title for policy in paper.COMPARED)
-    header = ("model", "workload", *names, "gain over EDF", "gain over QoServe")
+    header = ("model", "workload", *names, "SlidingServe over EDF, %", "SlidingServe over QoServe, %")
     title = f"Goodput in requests a second, ours | paper's ({style.CRITERIA[criterion]})"
     return Table(title, header, tuple(lines)) if lines else None
 
@@ -196,6 +197,11 @@ def _maybe(rows: Sequence[Row]) -> Estimate | None:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+def _paired(of: Sequence[Row], over: Sequence[Row]) -> str:
+    found = gain(of, over)
+    return "-" if found is None else found.text(0, signed=True)
 
 
 def _gain(value: float | None, base: float | None) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slidingserve.report.intervals import BOOTSTRAP, SINGLE, T_INTERVAL, bootstrap, estimate, t_interval
+from slidingserve.report.intervals import BOOTSTRAP, SINGLE, T_INTERVAL, bootstrap, estimate, gain, t_interval
 
 
 @dataclass(frozen=True)
@@ -89,3 +89,19 @@ def test_seeds_that_each_have_a_fit_of_their_own_are_summarised_as_seeds() -> No
 def test_several_fits_on_one_seed_are_summarised_by_their_median() -> None:
     found = estimate([Value(value, 1, fit) for fit, value in enumerate((1.0, 2.0, 9.0), 1)])
     assert (found.value, found.method) == (2.0, BOOTSTRAP)
+
+
+def test_a_gain_is_reckoned_seed_by_seed_so_that_what_a_seed_does_to_both_cancels() -> None:
+    base = [Value(value, seed) for seed, value in enumerate((1.0, 2.0, 4.0))]
+    ours = [Value(1.1 * item.value, item.seed, item.seed) for item in base]
+    found = gain(ours, base)
+    assert found is not None
+    assert found.value == pytest.approx(10.0)
+    assert found.low == pytest.approx(10.0)
+    assert found.text(0, signed=True) == "+10 [+10, +10]"
+
+
+def test_a_gain_needs_a_seed_that_both_have_and_a_base_above_nothing() -> None:
+    assert gain([Value(1.0, 1)], [Value(1.0, 2)]) is None
+    assert gain([Value(1.0, 1)], [Value(0.0, 1)]) is None
+    assert gain([], []) is None

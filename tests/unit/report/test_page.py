@@ -133,7 +133,7 @@ def test_headline_gains_are_those_of_the_paper_when_the_numbers_are() -> None:
     table = tables.headline(Results.model_validate({"rows": rows}).rows)
     assert table is not None
     (line,) = table.rows
-    assert line[-2:] == ("+30 % | +30 %", "+15 % | +15 %")
+    assert line[-2:] == ("+30 | +30 %", "+15 | +15 %")
     assert line[2] == "1.50 | 1.50"
     assert text.markdown(table).count("\n| ") == 3
 
