@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,15 +48,24 @@ def counted() -> Callable[..., float]:
     return since
 
 
-def mixed_load(core: Any) -> None:
+def mixed_load(core: Any, name: str = "r") -> None:
     """Short and long prompts, added in two waves so that prefills meet decodes."""
     for number, prompt in enumerate((30, 700, 5, 260, 90)):
-        core.add(f"r{number}", prompt, output=6, ttft_s=1.0 + number, tbt_s=0.1)
+        core.add(f"{name}{number}", prompt, output=6, ttft_s=1.0 + number, tbt_s=0.1)
     for _ in range(3):
         core.step()
     for number, prompt in enumerate((400, 3, 900, 256, 1), 5):
-        core.add(f"r{number}", prompt, output=6, ttft_s=0.5, tbt_s=0.05)
+        core.add(f"{name}{number}", prompt, output=6, ttft_s=0.5, tbt_s=0.05)
     core.drain()
+
+
+def switch(core: Any, generation: int, **scheduler: Any) -> None:
+    """What the watching thread does when the file has changed."""
+    from tests.engine.cores import write_config
+
+    write_config(core.config_dir, generation=generation, **scheduler)
+    core.agent.live.read()
+    core.agent._changed(core.agent.live.view)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -95,6 +105,116 @@ def test_every_request_ends_and_every_decode_gets_its_token_in_each_step(
     assert core.tokens == {f"r{number}": 6 for number in range(10)}
     assert sum(len(before) for before, _ in decoding) >= 40
     assert all(scheduled.get(name) == 1 for before, scheduled in decoding for name in before)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_every_policy_serves_every_request_of_one_engine(
+    make: Make, counted: Callable[..., float], asynchronous: bool
+) -> None:
+    from slidingserve import policies
+
+    core = make(policy="fcfs", asynchronous=asynchronous)
+    counted("planner_errors_total", engine="0")
+    for generation, policy in enumerate(policies.names(), 2):
+        switch(core, generation, policy=policy)
+        counted("plan_seconds_count", engine="0", policy=policy)
+        mixed_load(core, policy)
+        assert [core.tokens[f"{policy}{number}"] for number in range(10)] == [6] * 10
+        assert (counted("plan_seconds_count", engine="0", policy=policy) > 5) == (policy != "fcfs")
+    assert counted("planner_errors_total", engine="0") == 0
+
+
+def test_no_step_waits_for_a_compiler_when_a_policy_is_switched_to(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from numba import njit
+    from numba.core import event
+    from slidingserve import policies
+
+    compilations: list[int] = []
+
+    class Listener(event.Listener):  # type: ignore[misc]  # numba is untyped
+        def on_start(self, event: Any) -> None:
+            compilations.append(threading.get_ident())
+
+        def on_end(self, event: Any) -> None: ...
+
+    with event.install_listener("numba:compile", Listener()):
+        core = make(policy="fcfs")
+        mixed_load(core, "before")
+        for generation, policy in enumerate(policies.names(), 2):
+            watcher = threading.Thread(target=switch, args=(core, generation), kwargs={"policy": policy})
+            watcher.start()
+            watcher.join()
+            signatures = len(getattr(core.agent.force.plan, "signatures", ()))
+            mixed_load(core, policy)
+            assert len(getattr(core.agent.force.plan, "signatures", ())) == signatures
+        assert threading.get_ident() not in compilations, "this thread steps the engine"
+        njit(lambda: 1)()
+        assert threading.get_ident() in compilations, "the listener hears of compilations"
+
+
+def preempted(core: Any) -> list[str]:
+    """The names of requests as they are preempted from now on."""
+    names: list[str] = []
+    preempt = core.scheduler._preempt_request
+
+    def recorded(request: Any, *args: Any, **kwargs: Any) -> None:
+        names.append(request.request_id)
+        preempt(request, *args, **kwargs)
+
+    core.scheduler._preempt_request = recorded
+    return names
+
+
+@pytest.mark.parametrize(
+    ("asynchronous", "kv_bytes"),
+    [(False, 1 << 26), (True, 1 << 26), (False, (1 << 21) + (1 << 17))],
+    ids=["slots", "slots, asynchronous", "KV cache"],
+)
+def test_prefills_that_are_lost_and_half_done_starve_nobody_of_slots_or_kv_cache(
+    make: Make, asynchronous: bool, kv_bytes: int
+) -> None:
+    """Eight late prompts, begun, take every slot (or two of them the KV cache). Then one comes that can be on
+    time."""
+    core = make(asynchronous=asynchronous, kv_bytes=kv_bytes, margin=1)
+    victims = preempted(core)
+    lost = [f"lost{number}" for number in range(8)]
+    for name in lost:
+        core.add(name, 900, output=2, ttft_s=0.001, tbt_s=10.0)
+        core.step()
+    held = {request.request_id for request in core.scheduler.running}
+    core.add("good", 700, output=2, ttft_s=60.0, tbt_s=10.0)
+    before = len(core.steps)
+    while "good" not in core.tokens:
+        core.step()
+    served = [step for step in core.steps[before:] if "good" in step]
+    assert len(core.steps) - before <= len(served) + 3, "it was served in each step from the next one on"
+    assert core.scheduler.requests.keys() >= held - {"good"} - set(core.tokens)
+    core.drain()
+    assert core.tokens == dict.fromkeys([*lost, "good"], 2), "those that are late end all the same"
+    assert set(victims) <= set(lost)
+
+
+def test_a_relegated_request_stays_relegated_until_it_ends(make: Make) -> None:
+    core = make(policy="qoserve", chunk={"maxTokens": 64})
+    seen: list[set[str]] = []
+    decide = core.agent.force.plan
+
+    def watched(columns: Any, weights: Any, settings: Any) -> Any:
+        decision = decide(columns, weights, settings)
+        seen.append(set(columns.relegated.nonzero()[0].tolist()))
+        return decision
+
+    core.agent.force = core.agent.force._replace(plan=watched)
+    core.add("hopeless", 2000, output=2, ttft_s=0.02, tbt_s=10.0)
+    for number in range(4):
+        core.add(f"r{number}", 200, output=2, ttft_s=20.0, tbt_s=10.0)
+    core.drain()
+    relegated = [bool(rows) for rows in seen]
+    assert any(relegated)
+    assert relegated == sorted(relegated), "once relegated, it is in every round after"
+    assert core.tokens["hopeless"] == 2
 
 
 def first_prefilled(core: Any) -> list[str]:
@@ -150,20 +270,14 @@ def test_a_planner_that_fails_leaves_each_step_to_vllm_and_is_counted(
 def test_a_policy_is_switched_between_steps_and_on_an_idle_engine(
     make: Make, counted: Callable[..., float]
 ) -> None:
-    from tests.engine.cores import write_config
-
     core = make(policy="fcfs")
     core.add("a", 600, output=4)
     core.step()
     counted("plans_total", engine="0", policy="slidingserve_paper", branch="chunker")
-    write_config(core.config_dir, generation=2, policy="slidingserve_paper")
-    core.agent.live.read()
-    core.agent._changed(core.agent.live.view)
+    switch(core, 2, policy="slidingserve_paper")
     core.drain()
     assert counted("plans_total", engine="0", policy="slidingserve_paper", branch="chunker") > 3
-    write_config(core.config_dir, generation=3, policy="fcfs")
-    core.agent.live.read()
-    core.agent._changed(core.agent.live.view)
+    switch(core, 3, policy="fcfs")
     assert core.agent.force.policy == "fcfs", "in force although nothing was scheduled"
 
 

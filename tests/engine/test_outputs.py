@@ -1,4 +1,4 @@
-"""Scheduling changes when tokens are computed, not which: outputs under load against stock vLLM's."""
+"""Scheduling changes when tokens are computed, not which: outputs against stock vLLM's, by policy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,6 +17,9 @@ from tests.engine.served import Served
 
 TOKENS = 24
 COUNT = 60
+HIDDEN, RANK, LAYERS = 128, 8, 2
+POLICIES = ("chaos", "fcfs", "ppas", "qoserve", "sarathi_edf", "slidingserve_paper")
+GREEDY = {"max_tokens": TOKENS, "temperature": 0}
 
 
 def make_prompts() -> list[list[int]]:
@@ -25,16 +29,102 @@ def make_prompts() -> list[list[int]]:
     return [[chance.randrange(32, 127) for _ in range(length)] for length in lengths]
 
 
+def make_jobs() -> list[dict[str, Any]]:
+    """The prompts, and of everything else that an engine is asked for, some."""
+    chance = random.Random(8)
+
+    def prompt(low: int, high: int) -> list[int]:
+        return [chance.randrange(32, 127) for _ in range(chance.randint(low, high))]
+
+    jobs: list[dict[str, Any]] = [{"prompt": ids, "params": GREEDY} for ids in make_prompts()]
+    shared = prompt(200, 200)
+    jobs += [{"prompt": [*shared, *prompt(5, 90)], "params": GREEDY, "kind": "prefix"} for _ in range(8)]
+    sampled = {"max_tokens": TOKENS, "temperature": 1.0, "n": 3}
+    for seed in range(6):
+        jobs.append({"prompt": prompt(20, 300), "params": {**sampled, "seed": seed}, "kind": "n"})
+    choice = ["red", "green", "blue", "a rather long answer"]
+    jobs += [{"prompt": prompt(5, 200), "params": GREEDY, "choice": choice} for _ in range(6)]
+    long = {"max_tokens": 300, "temperature": 0, "ignore_eos": True}
+    jobs += [{"prompt": prompt(20, 600), "params": long, "abort": True} for _ in range(8)]
+    # After all others: on the CPU an adapter changes what the requests beside it get, under stock vLLM too.
+    for number in range(12):
+        jobs.append({"prompt": prompt(20, 400), "params": GREEDY, "adapter": 1 + number % 2})
+    return jobs
+
+
+JOBS = make_jobs()
+ANSWERED = [number for number, job in enumerate(JOBS) if not job.get("abort")]
+
+
+def make_adapter(directory: Path, seed: int) -> str:
+    """A LoRA adapter for the tiny model that changes what it says."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    chance = np.random.default_rng(seed)
+    directory.mkdir()
+    tensors = {}
+    for layer in range(LAYERS):
+        for name in ("q_proj", "v_proj"):
+            prefix = f"base_model.model.model.layers.{layer}.self_attn.{name}"
+            for part, shape in (("lora_A", (RANK, HIDDEN)), ("lora_B", (HIDDEN, RANK))):
+                weights = chance.normal(0, HIDDEN**-0.25, shape).astype(np.float32)
+                tensors[f"{prefix}.{part}.weight"] = weights
+    save_file(tensors, directory / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": RANK, "lora_alpha": RANK, "target_modules": ["q_proj", "v_proj"]}
+    (directory / "adapter_config.json").write_text(json.dumps({**config, "bias": "none"}))
+    return str(directory)
+
+
 @pytest.fixture(scope="module")
-def expected(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+def found(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What all engines of `tests.engine.outputs` answered."""
     folder = tmp_path_factory.mktemp("outputs")
-    (folder / "prompts.json").write_text(json.dumps(make_prompts()))
+    adapters = [make_adapter(folder / f"adapter-{seed}", seed) for seed in (1, 2)]
+    (folder / "jobs.json").write_text(json.dumps({"jobs": JOBS, "adapters": adapters}))
     command = [sys.executable, "-m", "tests.engine.outputs", str(tiny_model)]
-    command += [str(folder / "prompts.json"), str(TOKENS), str(folder / "out.json")]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    command += [str(folder / "jobs.json"), str(folder / "out.json")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert result.returncode == 0, result.stderr[-4000:]
-    found: dict[str, list[str]] = json.loads((folder / "out.json").read_text())
-    return found
+    answers: dict[str, Any] = json.loads((folder / "out.json").read_text())
+    return answers
+
+
+def test_the_stock_outputs_are_distinct_and_of_every_kind(found: dict[str, Any]) -> None:
+    stock = found["stock"]
+    assert {*map(str, ANSWERED)} <= stock.keys()
+    assert len({sequence["text"] for number in range(COUNT) for sequence in stock[str(number)]}) >= 50
+    for number in ANSWERED:
+        job, answer = JOBS[number], stock[str(number)]
+        assert len(answer) == job["params"].get("n", 1)
+        if job.get("kind") == "n":
+            assert len({sequence["text"] for sequence in answer}) > 1
+        if job.get("choice"):
+            assert answer[0]["text"] in job["choice"]
+    first, second = (stock[str(number)][0]["text"] for number in ANSWERED[-2:])
+    assert first != second
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_output_is_stock_vllms_token_for_token(found: dict[str, Any], policy: str) -> None:
+    """Greedy, seeded with n > 1, structured, with adapters; some aborted, little KV, prefix caching."""
+    ours = found["ours"][policy]
+    different = [
+        (number, JOBS[number].get("kind"), JOBS[number].get("adapter"))
+        for number in ANSWERED
+        if ours["answers"].get(str(number)) != found["stock"][str(number)]
+    ]
+    assert different == []
+    assert ours["preempted"] > 0, "the KV cache was too small for all"
+    assert ours["cached"] > 0, "prefixes were shared"
+    assert ours["failures"] == 0
+
+
+def test_the_comparison_sees_a_scheduling_fault(found: dict[str, Any]) -> None:
+    plain = [str(number) for number in range(COUNT)]
+    different = [found["stock"][number] != found["faulty"][number] for number in plain]
+    assert sum(different) >= 5
+    assert not all(different), "prompts that are prefilled in one piece do not meet the fault"
 
 
 async def under_load(served: Served, prompts: list[list[int]]) -> list[str]:
@@ -61,20 +151,14 @@ async def under_load(served: Served, prompts: list[list[int]]) -> list[str]:
         return list(await asyncio.gather(*(one(client, number) for number in range(len(prompts)))))
 
 
-def test_greedy_outputs_under_load_equal_stock_vllms(served: Served, expected: dict[str, list[str]]) -> None:
+def test_greedy_outputs_under_load_equal_stock_vllms(served: Served, found: dict[str, Any]) -> None:
     served.configure(chunk={"minTokens": 8, "maxTokens": 64})
     chunks = served.metric("chunk_tokens_count")
     plans = served.metric("plans_total", branch="chunker")
-    found = asyncio.run(under_load(served, make_prompts()))
-    assert len(set(found)) >= 50, "the comparison needs distinct outputs"
-    assert found == expected["stock"]
+    texts = asyncio.run(under_load(served, make_prompts()))
+    assert len(set(texts)) >= 50, "the comparison needs distinct outputs"
+    assert texts == [found["stock"][str(number)][0]["text"] for number in range(COUNT)]
     assert served.metric("chunk_tokens_count") - chunks > 2 * COUNT, "long prompts were prefilled in chunks"
     assert served.metric("plans_total", branch="chunker") > plans
     assert served.metric("planner_errors_total") == 0
     served.configure()
-
-
-def test_the_comparison_sees_a_scheduling_fault(expected: dict[str, list[str]]) -> None:
-    different = [a != b for a, b in zip(expected["stock"], expected["faulty"], strict=True)]
-    assert sum(different) >= 5
-    assert not all(different), "prompts that are prefilled in one piece do not meet the fault"

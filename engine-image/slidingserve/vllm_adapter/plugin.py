@@ -20,6 +20,7 @@ from slidingserve.server.emulation import Emulation
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import NO_HOOKS, Runtime
 from slidingserve.vllm_adapter.failure import listen
+from slidingserve.vllm_adapter.shield import shield
 
 logger = logging.getLogger("vllm.slidingserve")
 
@@ -33,6 +34,7 @@ def register() -> None:
     if runtime is None:
         return
     listen(runtime)
+    shield()
     if os.environ.get(NO_HOOKS) or _is_worker():
         return
     from vllm.engine.arg_utils import EngineArgs
