@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -11,11 +11,23 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slidingserve.sim.pool import Report
 
+_SECONDS_BETWEEN_LINES = 30.0
+
 
 @contextmanager
 def reported(title: str, console: Console | None = None) -> Iterator[Report]:
-    """A bar; what it reports on says how many runs are made and left."""
-    console = console or Console(stderr=True)
+    """A bar, or where nobody looks on a line every half minute; `Report` says how many runs are made and
+    left."""
+    console = console or Console(stderr=True, soft_wrap=True, highlight=False)
+    begin = time.monotonic()
+
+    def rest(made: int, left: int) -> str:
+        # Runs of a search are alike, so the mean so far is a fair guess of the next ones.
+        return duration((time.monotonic() - begin) / made * left) + " left" if made else ""
+
+    if not console.is_terminal:
+        yield _lines(title, console, rest)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -23,16 +35,25 @@ def reported(title: str, console: Console | None = None) -> Iterator[Report]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[left]}"),
     )
-    begin = time.monotonic()
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=None, left="")
 
         def report(made: int, left: int) -> None:
-            # Runs of a search are alike, so the mean so far is a fair guess of the next ones.
-            seconds = (time.monotonic() - begin) / max(made, 1) * left
-            progress.update(task, completed=made, total=made + left, left=duration(seconds) + " left")
+            progress.update(task, completed=made, total=made + left, left=rest(made, left))
 
         yield report
+
+
+def _lines(title: str, console: Console, rest: Callable[[int, int], str]) -> Report:
+    said = time.monotonic()
+
+    def report(made: int, left: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= _SECONDS_BETWEEN_LINES:
+            said = time.monotonic()
+            console.print(f"{title}: {made} of about {made + left} runs, {rest(made, left)}")
+
+    return report
 
 
 def duration(seconds: float) -> str:
