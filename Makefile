@@ -102,5 +102,6 @@ bench-planner: venv-engine ## What planning a step costs in vLLM's scheduler, be
 
 clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
+	find engine-image operator tests benchmarks dashboards -name __pycache__ -prune -exec rm -rf {} +
 
 .PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-planner bench-simulator golden clean

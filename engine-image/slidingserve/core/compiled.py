@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+import numba
 from numba import njit
+from numba.core.caching import IndexDataCacheFile
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -23,22 +25,28 @@ _SHARED = ("core", "policies", "hardware")
 def compiled(function: F) -> F:
     """Compile on first use for the types it is called with. Division by zero gives inf, as in numpy."""
     dispatcher = njit(cache=True, error_model="numpy")(function)
-    file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if file is not None:
+    cache = getattr(dispatcher, "_cache", None)
+    if cache is not None:
         # numba holds stored code to be fresh as long as this function's own file is. Functions that are
-        # called from it are compiled into it, so their files count as well.
+        # called from it are compiled into it, so their files count as well; and two numbas that share a
+        # checkout would throw away each other's work. Both stand in the name.
         part = function.__module__.split(".")[1:2]
-        file._source_stamp = (file._source_stamp, _sources(tuple(sorted({*_SHARED, *part}))))
+        name = f"{cache._impl.filename_base}.{numba.__version__}-{_sources(tuple(sorted({*_SHARED, *part})))}"
+        cache._cache_file = IndexDataCacheFile(
+            cache_path=cache._cache_path,
+            filename_base=name,
+            source_stamp=cache._impl.locator.get_source_stamp(),
+        )
     return dispatcher  # type: ignore[no-any-return]
 
 
 @functools.cache
 def _sources(parts: tuple[str, ...]) -> str:
-    """A digest of all compiled code below those packages of ours."""
+    """A short digest of all compiled code below those packages of ours."""
     digest = hashlib.sha256()
     for part in parts:
         for path in sorted((_PACKAGE / part).glob("**/*.py")):
             text = path.read_bytes()
             if b"compiled" in text:
                 digest.update(path.name.encode() + text)
-    return digest.hexdigest()
+    return digest.hexdigest()[:12]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 from slidingserve.core import compiled
 from slidingserve.core.throughput import update
@@ -38,6 +39,13 @@ def test_stored_code_is_made_anew_when_a_function_that_it_calls_has_changed(tmp_
     assert run(1) == "10"
     assert run(1) == "10"
     assert run(2) == "20"
+
+
+def test_stored_code_of_another_numba_or_another_source_has_another_name() -> None:
+    """So neither is loaded by mistake, nor thrown away by a second environment on the same files."""
+    name = update._cache._cache_file._index_name  # type: ignore[attr-defined]  # numba's own, untyped
+    assert f".{numba.__version__}-" in name
+    assert compiled._sources(("core", "hardware", "policies")) in name
 
 
 def test_throughput_is_prefill_tokens_a_second_over_the_latest_batches() -> None:
