@@ -19,7 +19,7 @@ from slidingserve.report import paper
 from slidingserve.sim.store import Store
 
 from benchmarks.paper import output, plan
-from benchmarks.paper.experiments import Experiment, Fidelity, Where
+from benchmarks.paper.experiments import Experiment, Fidelity, Search, Where
 from benchmarks.paper.measurements import Asked, Measurement, asked, choose
 from benchmarks.paper.plan import Scale
 from benchmarks.paper.runner import Runner, Start
@@ -77,20 +77,29 @@ def measured(scale: Scale, only: tuple[str, ...], runner: Runner) -> Iterator[tu
     proxies = [one for experiment in needed for one in asked(experiment, {}, scale)]
     runner.expect(one.measurement for one in (*choosing, *proxies))
     done: list[Asked] = []
-    for figure, model in (parts := dict.fromkeys((one.figure, one.where.model) for one in needed)):
-        part = [one for one in needed if (one.figure, one.where.model) == (figure, model)]
+    for (figure, model, criterion), part in (parts := _parts(needed)).items():
         chooses = any(not isinstance(one, Fidelity) for one in part)
-        candidates = [one for one in choosing if chooses and one.label["model"] == model]
-        for name, group in _groups(candidates).items():
-            runner.measure(f"settings: {name}", group, lambda one: _printed(one.where))
+        like = (model, criterion) if chooses else None
+        candidates = [one for one in choosing if (one.label["model"], one.label["criterion"]) == like]
+        how = ", in every class" if criterion == "per_class" else ""
+        group = [one.measurement for one in candidates]
+        runner.measure(f"settings, {model}{how}", group, lambda one: _printed(one.where))
         chosen = choose((one, _goodput(runner, one.measurement)) for one in candidates)
-        hints = _hints(runner, candidates)
         reported = [one for experiment in part for one in asked(experiment, chosen, scale)]
-        for name, group in _groups(reported).items():
-            runner.measure(name, group, _from(hints))
+        group = [one.measurement for one in reported]
+        runner.measure(f"{figure}, {model}{how}", group, _from(_hints(runner, candidates)))
         done += [*(one for one in candidates if one not in done), *reported]
         rows = output.rows((one, runner.metrics(one.measurement)) for one in done)
-        yield (figure, model) == list(parts)[-1], rows
+        yield (figure, model, criterion) == list(parts)[-1], rows
+
+
+def _parts(needed: list[Experiment]) -> dict[tuple[str, str, str], list[Experiment]]:
+    """By figure, model and criterion, in the plan's order; runs of one part are there for the others."""
+    parts: dict[tuple[str, str, str], list[Experiment]] = {}
+    for one in needed:
+        criterion = one.criterion if isinstance(one, Search) else "overall"
+        parts.setdefault((one.figure, one.where.model, criterion), []).append(one)
+    return parts
 
 
 def _choosing(scale: Scale, needed: list[Experiment]) -> list[Asked]:
@@ -102,20 +111,6 @@ def _choosing(scale: Scale, needed: list[Experiment]) -> list[Asked]:
         if (search.where.model, search.where.workload) in places
         for one in asked(search, {}, scale)
     ]
-
-
-def _groups(reported: list[Asked]) -> dict[str, list[Measurement]]:
-    """By figure, model and criterion, in the plan's order: runs of one criterion's searches are there for the
-    other's."""
-    groups: dict[str, list[Measurement]] = {}
-    for one in reported:
-        groups.setdefault(_title(one), []).append(one.measurement)
-    return groups
-
-
-def _title(one: Asked) -> str:
-    how = "" if one.measurement.criterion == "overall" else ", in every class"
-    return f"{one.label['figure']}, {one.label['model']}{how}"
 
 
 def _goodput(runner: Runner, measurement: Measurement) -> float:
