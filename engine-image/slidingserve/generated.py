@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from slidingserve.config import schema_text
+from slidingserve.config_reference import config_page
 from slidingserve.server.metrics import TABLE
 
 
@@ -11,6 +12,7 @@ def generated_files() -> dict[str, str]:
     """Path in the repository to whole text."""
     return {
         "engine-image/slidingserve/config.schema.json": schema_text(),
+        "docs/reference/config.md": config_page(),
         "docs/reference/metrics.md": reference_page(),
     }
 

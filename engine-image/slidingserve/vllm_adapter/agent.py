@@ -48,6 +48,7 @@ class CoreAgent:
         self._errors: set[str] = set()
         self._reporting = threading.Lock()
         self._planned = False
+        self._serving = False
         self._stuck = False
         """vLLM could do nothing of the last plan, and nothing is in flight that could change that."""
         self.delivery = 0.0
@@ -63,6 +64,7 @@ class CoreAgent:
 
     def start(self) -> None:
         """Begin to watch, learn and report."""
+        self._serving = True
         self.live.start()
         threading.Thread(target=self._beat, name="slidingserve-agent", daemon=True).start()
 
@@ -166,7 +168,7 @@ class CoreAgent:
     def _changed(self, view: View) -> None:
         """A configuration was taken or refused: compile what it needs, swap the settings as one object, then
         report at once."""
-        self.force = force_of(view.config, self.learner.model.matrix)
+        self.force = force_of(view.config, self.learner.model.matrix, serving=self._serving)
         self._in_force = view
         series("alpha", self.engine).set(view.config.alpha)
         self.report()

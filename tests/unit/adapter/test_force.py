@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from slidingserve import config, policies
 from slidingserve.core.columns import BRANCHES
 from slidingserve.predictor.calibration import default_model
+from slidingserve.vllm_adapter import force
 from slidingserve.vllm_adapter.force import force_of
 
 from tests.unit.adapter.fakes import decode, request, scheduler, view
@@ -29,17 +31,43 @@ def test_fcfs_leaves_every_step_to_vllm() -> None:
 
 @pytest.mark.parametrize("name", COMPILED)
 def test_a_policy_in_force_is_compiled_for_what_the_engine_will_ask(name: str) -> None:
-    force = force_of(configured(policy=name, options={"margin": 2}), WEIGHTS)
-    assert force.policy == name
-    assert force.settings.margin == 2.0
-    plan: Any = force.plan
+    chosen = force_of(configured(policy=name, options={"margin": 2}), WEIGHTS)
+    assert chosen.policy == name
+    assert chosen.settings.margin == 2.0
+    plan: Any = chosen.plan
     signatures = len(plan.signatures)
     assert signatures >= 1
     busy = scheduler([decode("d"), request("p", computed=50)], [request("a"), request("b")])
     for engine in (busy, scheduler([], [request("a")]), scheduler([decode("d")], [])):
-        decision = plan(view(engine).columns, WEIGHTS, force.settings)
+        decision = plan(view(engine).columns, WEIGHTS, chosen.settings)
         assert decision.tokens.sum() > 0
         assert decision.budget >= decision.tokens.sum()
         assert BRANCHES[decision.branch] in BRANCHES
         assert sorted(decision.order.tolist()) == np.flatnonzero(view(engine).columns.phase < 2).tolist()
     assert len(plan.signatures) == signatures, "a step in service would have waited for the compiler"
+
+
+def test_in_service_a_process_of_its_own_compiles_what_this_one_has_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(force, "compile_apart", asked.append)
+    plan = force_of(configured(policy="sarathi_edf"), WEIGHTS).plan
+    force_of(configured(policy="sarathi_edf"), WEIGHTS, serving=True)
+    assert asked == [], "it is compiled already"
+    monkeypatch.setattr("slidingserve.policies.sarathi_edf.plan", lambda *columns: plan(*columns))  # type: ignore[misc]
+    force_of(configured(policy="sarathi_edf"), WEIGHTS)
+    assert asked == [], "before the engine serves, this process compiles"
+    force_of(configured(policy="sarathi_edf"), WEIGHTS, serving=True)
+    assert asked == ["sarathi_edf"]
+
+
+def test_a_compilation_apart_leaves_code_for_this_process_and_its_failure_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    force.compile_apart("sarathi_edf")
+    assert any("sarathi_edf.plan" in path.name for path in tmp_path.rglob("*.nbi"))
+    assert not caplog.records
+    force.compile_apart("no_such_policy")
+    assert "no_such_policy is compiled beside the engine's loop" in caplog.text
