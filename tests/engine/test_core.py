@@ -313,9 +313,9 @@ def test_a_change_is_reported_when_its_policy_decides_and_not_while_it_is_compil
         (document,) = state.read_all(core.agent._runtime.process_dir)
         reported.append(document["generation"])
 
-    def slow(*args: Any) -> Any:
+    def slow(*args: Any, **kwargs: Any) -> Any:
         report()
-        return force_of(*args)
+        return force_of(*args, **kwargs)
 
     monkeypatch.setattr("slidingserve.vllm_adapter.agent.force_of", slow)
     write_config(core.config_dir, generation=2, policy="sarathi_edf")
