@@ -25,6 +25,8 @@ from benchmarks.paper.options import (
 
 QOSERVE_CAPS = (None, 512)
 """Of the artifact's grid, beside the chosen setting."""
+CHUNK_CAPS = (512, 256)
+"""For the ablation without the BatchConstructor, which protects first tokens from long steps."""
 CHOICE_SEED, CHOICE_FITS = 100, (101, 102)
 
 
@@ -116,13 +118,13 @@ def experiments(scale: Scale) -> list[Experiment]:
     """Everything that is reported, the most important first."""
     qwen, *others = scale.models
     found: list[Experiment] = [*figure4(scale, qwen, "overall"), *figure6(scale)]
-    found += [*table4(scale), *table5(scale), *figure4(scale, qwen, "per_class")]
+    found += [*table4(scale), *table5(scale)]
     if scale.side_experiments:
-        found += [*readings(scale), *slo_base(scale)]
-    found += figure5(scale)
+        found += [*slo_base(scale), *explain(scale)]
+    found += [*figure4(scale, qwen, "per_class"), *figure5(scale)]
     for model in others:
         found += [*figure4(scale, model, "overall"), *figure4(scale, model, "per_class")]
-    return [*found, *explain(scale)] if scale.side_experiments else found
+    return [*found, *readings(scale)] if scale.side_experiments else found
 
 
 def figure4(scale: Scale, model: str, criterion: Criterion) -> Iterator[Search]:
@@ -218,3 +220,9 @@ def explain(scale: Scale) -> Iterator[Search]:
             change = options(grid="artifact", budget=cap)
             variant = f"artifact's grid, {'no cap' if cap is None else f'cap {cap}'}"
             yield Search("explain", base, policy, "overall", pairs, change=change, variant=variant)
+    for scheme in (paper.SC, paper.SC_MLPS):
+        pairs = draws(SLIDING, scale.seeds, scale.fits)[: scale.side_seeds]
+        for cap in CHUNK_CAPS:
+            change = tuple(sorted((*ABLATIONS[scheme], ("max_chunk", cap))))
+            variant = f"{scheme}, chunk of {cap} at most"
+            yield Search("explain", base, SLIDING, "overall", pairs, change=change, variant=variant)
