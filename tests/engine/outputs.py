@@ -91,33 +91,6 @@ def serve(llm: Any, jobs: list[dict[str, Any]], adapters: list[str]) -> tuple[An
     raise AssertionError(f"jobs are left after {MOST_STEPS} steps")
 
 
-def mend_seeds() -> None:
-    """Let a seeded request be prefilled in chunks on a CPU, as on a GPU.
-
-    vLLM takes back the random number of a chunk that ends before the prompt does, by an offset that
-    generators on a CPU do not have: stock vLLM ends there too. Here the state before it comes back.
-    """
-    import torch
-    from vllm.v1.sample.sampler import Sampler
-
-    class Rewinding(torch.Generator):  # type: ignore[misc]  # untyped here
-        def get_offset(self) -> int:
-            return 0
-
-        def set_offset(self, offset: int) -> None:
-            self.set_state(self.before)
-
-    sample = Sampler.forward
-
-    def forward(self: Any, logits: Any, sampling_metadata: Any, *args: Any, **kwargs: Any) -> Any:
-        for generator in sampling_metadata.generators.values():
-            generator.before = generator.get_state()
-        return sample(self, logits, sampling_metadata, *args, **kwargs)
-
-    torch.Generator = Rewinding
-    Sampler.forward = forward
-
-
 def chaos(seed: int) -> Callable[..., Any]:
     """A plan that is allowed and unreasonable: any order, any counts, decodes skipped, anybody relegated."""
     import numpy as np
@@ -202,7 +175,6 @@ def main(model: str, jobs_file: str, out: str) -> None:
     """Write {"stock": answers, "faulty": answers, "ours": {policy: ...}}."""
     os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     os.environ["VLLM_PLUGINS"] = "slidingserve"
-    mend_seeds()
     document = json.loads(Path(jobs_file).read_text())
     jobs, adapters = document["jobs"], document["adapters"]
     for number, job in enumerate(jobs):

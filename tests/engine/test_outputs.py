@@ -162,3 +162,13 @@ def test_greedy_outputs_under_load_equal_stock_vllms(served: Served, found: dict
     assert served.metric("plans_total", branch="chunker") > plans
     assert served.metric("planner_errors_total") == 0
     served.configure()
+
+
+def test_a_seeded_request_repeats_though_its_prompt_is_prefilled_in_chunks(served: Served) -> None:
+    served.configure(chunk={"minTokens": 8, "maxTokens": 64})
+    prompt = make_prompts()[0]
+    answers = [served.complete(prompt, tokens=TOKENS, n=2, seed=3, temperature=1.0) for _ in range(2)]
+    first, again = (answer.json()["choices"] for answer in answers)
+    assert first == again
+    assert first[0]["text"] != first[1]["text"]
+    served.configure()

@@ -20,10 +20,11 @@ from slidingserve.server.emulation import Emulation
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import NO_HOOKS, Runtime
 from slidingserve.vllm_adapter.failure import listen
-from slidingserve.vllm_adapter.shield import shield
+from slidingserve.vllm_adapter.shield import keep_seeds, shield
 
 logger = logging.getLogger("vllm.slidingserve")
 
+ALL_IN_ONE = "VLLM_ENABLE_V1_MULTIPROCESSING"
 _MARK = "__slidingserve__"
 _ENDED_BADLY = ("ABORT", "ERROR")
 
@@ -35,6 +36,8 @@ def register() -> None:
         return
     listen(runtime)
     shield()
+    if _runs_a_model() and current_platform_is_cpu():
+        keep_seeds()
     if os.environ.get(NO_HOOKS) or _is_worker():
         return
     from vllm.engine.arg_utils import EngineArgs
@@ -48,6 +51,19 @@ def register() -> None:
     _wrap(OutputProcessor, "process_outputs", count_tokens)
     EngineCore.slidingserve_ping = _ping
     EngineCore.slidingserve_calibration = _calibration
+
+
+def _runs_a_model() -> bool:
+    """Whether this process may hold a model: a core, a worker, or one that does everything itself."""
+    name = multiprocessing.current_process().name
+    return name.startswith(("EngineCore", "VllmWorker", "Worker")) or os.environ.get(ALL_IN_ONE) == "0"
+
+
+def current_platform_is_cpu() -> bool:
+    """As vLLM sees it."""
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())
 
 
 def _is_worker() -> bool:
