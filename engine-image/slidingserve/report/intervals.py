@@ -118,8 +118,8 @@ def estimate(measured: Iterable[Measured]) -> Estimate:
 
 
 def gain(of: Iterable[Measured], over: Iterable[Measured]) -> Estimate | None:
-    """Percent by which `of` is above `over`, seed by seed: both met the same requests, so pairs vary less than
-    means do. Seeds that only one has, or on which `over` is 0, are left out; None if none is left."""
+    """Percent by which `of` is above `over`, seed by seed: both met the same requests, so pairs vary less
+    than means do. Seeds that only one has, or on which `over` is 0, are left out; None if none is left."""
     ours, theirs = _by_seed(of), _by_seed(over)
     seeds = [seed for seed in ours if theirs.get(seed)]
     pairs = [_Pair(100 * (ours[seed] / theirs[seed] - 1), seed) for seed in seeds]
