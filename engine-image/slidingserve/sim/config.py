@@ -16,6 +16,19 @@ class SimError(ValueError):
     """Something that cannot be simulated; the text is one sentence with field, value and remedy."""
 
 
+SHORTEST_REFRESH = 0.1
+"""Seconds, as in the live configuration: a refit takes milliseconds, so more of them is a run without end."""
+MOST_SAMPLES = 100_000
+LARGEST = {"max_tokens": 1 << 20, "max_requests": 1 << 20, "kv_tokens": 1 << 28}
+"""Beyond these an engine would be none of today's, and the arrays that stand for it fill the memory."""
+
+
+def check_seed(name: str, seed: int) -> None:
+    """Seeds are what every generator takes without folding two into one. Raises SimError."""
+    if not 0 <= seed < 1 << 63:
+        raise SimError(f"{name} {seed}: give a whole number from 0 up, below 2**63")
+
+
 @dataclass(frozen=True)
 class PredictorConfig:
     """How the engine's predictor starts and learns. It sees measured batches, never the hardware model."""
@@ -41,10 +54,16 @@ class PredictorConfig:
             raise SimError(
                 f"predictor samples: {self.samples} are too few for eight weights; give 16 or more"
             )
-        if self.refresh_seconds is not None and not 0 < self.refresh_seconds < math.inf:
+        if self.samples > MOST_SAMPLES:
+            raise SimError(f"predictor samples: {self.samples} are too many; give at most {MOST_SAMPLES}")
+        if self.refresh_seconds is not None and not SHORTEST_REFRESH <= self.refresh_seconds < math.inf:
             raise SimError(
-                f"predictor refresh: {self.refresh_seconds:g} s is no interval; give seconds above 0, or none"
+                f"predictor refresh: {self.refresh_seconds:g} s is no interval; give {SHORTEST_REFRESH} s or "
+                "more, or none"
             )
+        if self.expert_samples < 1:
+            raise SimError(f"predictor expert_samples: {self.expert_samples} is no count; give 1 or more")
+        check_seed("fit_seed", self.fit_seed)
 
 
 @dataclass(frozen=True)
@@ -78,6 +97,8 @@ class SimConfig:
             value = getattr(full, name)
             if value < low:
                 raise SimError(f"{name}: {value} is too small; give {low} or more")
+            if value > LARGEST[name]:
+                raise SimError(f"{name}: {value} is too large; give at most {LARGEST[name]}")
         if not 0 <= full.sigma < 1:
             raise SimError(f"noise: {full.sigma:g} is no sigma of batch times; give a number from 0 to 1")
 

@@ -62,8 +62,8 @@ class Search:
         start: float = 1.0,
     ) -> None:  # fmt: skip
         """`start`: where to look first, requests a second. Raises SimError for a tolerance that is none."""
-        if not 0 < tolerance <= 0.5:
-            raise SimError(f"tolerance: {tolerance:g} is no relative width; give a number above 0, up to 0.5")
+        if not 0.001 <= tolerance <= 0.5:
+            raise SimError(f"tolerance: {tolerance:g} is no relative width; give a number from 0.001 to 0.5")
         self._jobs_at, self._criterion, self._tolerance = jobs_at, criterion, tolerance
         self._bottom, self._top = self._step_of(LOWEST) + 1, self._step_of(HIGHEST)
         self._step = min(max(self._step_of(start), self._bottom), self._top)

@@ -18,7 +18,7 @@ from slidingserve import hardware, policies
 from slidingserve.config_options import options_model
 from slidingserve.core.settings import PolicySettings
 from slidingserve.hardware import Hardware
-from slidingserve.sim.config import PredictorConfig, SimConfig, SimError
+from slidingserve.sim.config import PredictorConfig, SimConfig, SimError, check_seed
 from slidingserve.sim.goodput import CRITERIA, Criterion
 from slidingserve.sim.jobs import Job
 from slidingserve.workloads import Trace
@@ -86,9 +86,13 @@ CsvOption = Annotated[Path | None, typer.Option("--csv", metavar="FILE.csv", hel
 _PREDICTOR = tuple(field.name for field in fields(PredictorConfig) if field.name not in ("oracle", "model"))
 _MORE: dict[str, Any] = {
     "alpha": (FiniteFloat, Field(PolicySettings.alpha, gt=0)),
-    "min_chunk": (int, Field(PolicySettings.min_chunk, ge=1)),
-    "max_chunk": (int | None, Field(PolicySettings.max_chunk, ge=1)),
+    "min_chunk": (int, Field(PolicySettings.min_chunk, ge=1, le=1 << 20)),
+    "max_chunk": (int | None, Field(PolicySettings.max_chunk, ge=1, le=1 << 20)),
 }
+
+
+_MOST_SEEDS = 10_000
+_MOST_OVERHEAD = 3.6e6
 
 
 class _Strict(BaseModel):
@@ -113,6 +117,8 @@ def base(
 def profile(name: str, overhead_ms: float | None, noise: float | None) -> Hardware:
     """The hardware under the given conditions. Raises ValueError in one sentence."""
     found = hardware.get(name)
+    if overhead_ms is not None and overhead_ms > _MOST_OVERHEAD:
+        raise SimError(f"--serving-overhead {overhead_ms:g}: give at most {_MOST_OVERHEAD:g} ms")
     if overhead_ms is not None:
         found = hardware.with_overhead(found, overhead_ms / 1000)
     return found if noise is None else hardware.with_noise(found, noise)
@@ -126,6 +132,8 @@ def engine(text: str, base: SimConfig) -> SimConfig:
         key, equals, value = part.partition("=")
         if not equals:
             raise SimError(f"--policy {text!r}: write NAME:KEY=VALUE,KEY=VALUE")
+        if key.strip() in pairs:
+            raise SimError(f"--policy {text!r}: {key.strip()} is there twice; give it once")
         pairs[key.strip()] = None if value.strip() in ("none", "off") else value.strip()
     learning = {key: pairs.pop(key) for key in _PREDICTOR if key in pairs}
     try:
@@ -134,6 +142,11 @@ def engine(text: str, base: SimConfig) -> SimConfig:
         predictor = TypeAdapter(PredictorConfig).validate_python({**_as_given(base.predictor), **learning})
     except ValidationError as error:
         raise SimError(_sentence(text, error)) from None
+    if settings.max_chunk is not None and settings.max_chunk < settings.min_chunk:
+        low = f"min_chunk {settings.min_chunk}"
+        raise SimError(
+            f"--policy {text!r}: max_chunk {settings.max_chunk} is below {low}; raise it or lower that"
+        )
     return replace(base, policy=name, settings=settings, predictor=predictor)
 
 
@@ -154,6 +167,8 @@ def _sentence(text: str, error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         known = ", ".join(sorted([*(field.name for field in fields(PolicySettings)), *_PREDICTOR]))
         return f"--policy {text!r}: {place!r} is no setting; choose from {known}"
+    if first["type"] == "value_error":
+        return f"--policy {text!r}: {first['ctx']['error']}"
     return f"--policy {text!r}: {place} {first.get('input')!r}: {first['msg'].lower()}"
 
 
@@ -218,6 +233,7 @@ def check_workers(count: int) -> None:
 
 def seeds_of(first: int, count: int) -> list[int]:
     """`count` seeds from `first` on. Raises SimError."""
-    if count < 1:
-        raise SimError(f"--seeds {count}: give 1 or more")
+    if not 1 <= count <= _MOST_SEEDS:
+        raise SimError(f"--seeds {count}: give 1 or more, up to {_MOST_SEEDS}")
+    check_seed("seed", first)
     return list(range(first, first + count))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
@@ -35,12 +37,22 @@ def said_in_one_line(command: str, store: Store | None = None) -> Iterator[None]
     except ValueError as error:  # SimError, WorkloadError, an unknown profile
         console.print(f"slidingserve {command}: {error}", style="red")
         raise typer.Exit(2) from None
+    except (MemoryError, BrokenProcessPool):
+        console.print(
+            f"slidingserve {command}: the memory ran out; {_kept(store)}; give fewer --requests or "
+            "--workers, or a smaller --kv-tokens",
+            style="red",
+        )
+        raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        kept = "nothing was kept"
-        if store is not None and store.directory is not None:
-            kept = f"finished runs are in {store.directory}; the same command goes on from there"
-        console.print(f"slidingserve {command}: interrupted; {kept}", style="red")
+        console.print(f"slidingserve {command}: interrupted; {_kept(store)}", style="red")
         raise typer.Exit(INTERRUPTED) from None
+
+
+def _kept(store: Store | None) -> str:
+    if store is None or store.directory is None:
+        return "nothing was kept"
+    return f"finished runs are in {store.directory}; the same command goes on from there"
 
 
 def check_writable(*paths: Path | None) -> None:
@@ -60,17 +72,36 @@ def check_writable(*paths: Path | None) -> None:
 
 def write_json(path: Path, document: Any) -> None:
     """The whole result."""
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    with _written(path):
+        path.write_text(json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """One line a row, columns in the order of their first occurrence; nested values as JSON."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    with path.open("w", newline="") as file:
+    with _written(path), path.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, restval="")
         writer.writeheader()
         for row in rows:
             writer.writerow({key: _cell(value) for key, value in row.items()})
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """What the disk refuses, as one sentence. Raises SimError."""
+    try:
+        yield
+    except OSError as error:
+        raise SimError(f"{path}: cannot be written ({error.strerror}); name another file") from None
+
+
+def _plain(value: Any) -> Any:
+    """For JSON, which has no number for the rate of requests that all come at once: null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cell(value: Any) -> Any:

@@ -10,13 +10,16 @@ import numpy as np
 from slidingserve.core.columns import Floats
 from slidingserve.policies.dispatch import policy_id
 from slidingserve.sim import loop, state
-from slidingserve.sim.config import Resolved, SimConfig, SimError
+from slidingserve.sim.config import Resolved, SimConfig, SimError, check_seed
 from slidingserve.sim.learner import Learner
 from slidingserve.sim.result import Counters, Result, Steps
 from slidingserve.sim.rounds import Limits
 from slidingserve.sim.state import State, make_state
 from slidingserve.sim.streams import batch_noise
 from slidingserve.workloads import Trace
+
+LONGEST_SECONDS = 1e9
+"""Thirty years: a float of so many seconds still tells tenths of a microsecond apart."""
 
 
 def run(
@@ -29,6 +32,7 @@ def run(
     of that size could serve.
     """
     full = config.resolved
+    check_seed("seed", seed)
     check(trace, full)
     if not len(ttft) == len(tbt) == len(trace):
         raise SimError(f"limits: {len(ttft)} and {len(tbt)} for {len(trace)} requests; give one each")
@@ -52,7 +56,7 @@ def run(
         learner.observe(part.features, part.seconds)
         if why == loop.REFRESH_DUE:
             learner.refit()
-            until += every
+            until = _next_refresh(sim, until, every)
         elif why == loop.ALL_DONE:
             break
         elif why == loop.STUCK:
@@ -64,6 +68,11 @@ def check(trace: Trace, full: Resolved) -> None:
     """Refuse a trace that such an engine could never finish. Raises SimError with the first such request."""
     if not len(trace):
         raise SimError("trace: it has no requests; give one or more")
+    if trace.arrival[-1] > LONGEST_SECONDS:
+        raise SimError(
+            f"trace: its arrivals span {trace.arrival[-1]:.3g} s; give at most {LONGEST_SECONDS:g} s, as by "
+            "a higher --qps or another --time-unit"
+        )
     if full.block and trace.prefix_ids.size and trace.prefix_block % full.block:
         raise SimError(
             f"trace: prefix blocks of {trace.prefix_block} tokens are no multiple of the cache's {full.block}"
@@ -76,6 +85,16 @@ def check(trace: Trace, full: Resolved) -> None:
             f"request {worst}: {trace.prompt_tokens[worst]} prompt and {trace.output_tokens[worst]} output "
             f"tokens do not fit the KV cache of {usable} tokens; drop it, or give a larger --kv-tokens"
         )
+
+
+def _next_refresh(sim: State, last: float, every: float) -> float:
+    """The refresh after the one at `last`. While the engine is idle there is nothing new to learn from, so
+    those before the next arrival are left out: a trace may pause for a year."""
+    due = last + every
+    arrived, requests = int(sim.counts[state.NEXT_ARRIVAL]), sim.requests
+    if sim.counts[state.IN_FLIGHT] or arrived == len(requests.arrival):
+        return due
+    return due + every * max(math.floor((float(requests.arrival[arrived]) - due) / every), 0)
 
 
 def _drain(sim: State) -> Steps:

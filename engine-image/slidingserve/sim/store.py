@@ -51,12 +51,18 @@ class Store:
     def put(self, key: str, summary: Summary) -> None:
         """Keep a run, at once on disk."""
         self._known[key] = summary
-        if self._file is not None:
-            line = json.dumps({"key": key, "run": summary}, separators=(",", ":"))
+        if self._file is None:
+            return
+        line = json.dumps({"key": key, "run": summary}, separators=(",", ":"))
+        try:
             with self._file.open("ab") as file:
-                if file.tell() and not _ends_whole(self._file):
-                    file.write(b"\n")
-                file.write(line.encode() + b"\n")
+                # In one write, so that two searches on one directory never tear each other's lines.
+                torn = file.tell() and not _ends_whole(self._file)
+                file.write((b"\n" if torn else b"") + line.encode() + b"\n")
+        except OSError as error:
+            raise SimError(
+                f"--cache {self.directory}: cannot be written ({error.strerror}); name another directory"
+            ) from None
 
     def _remember(self, line: bytes) -> None:
         try:

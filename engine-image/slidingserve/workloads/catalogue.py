@@ -30,8 +30,8 @@ class Streams(NamedTuple):
     @staticmethod
     def of(seed: int) -> Streams:
         """The streams of a seed of 0 or more."""
-        if seed < 0:
-            raise WorkloadError(f"seed {seed}: must be 0 or more")
+        if not 0 <= seed < 1 << 63:
+            raise WorkloadError(f"seed {seed}: must be 0 or more, below 2**63")
         return Streams(*(np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(3)))
 
 

@@ -97,9 +97,16 @@ def opened(
         trace = get(workload, requests=requests, qps=qps, seed=seed, arrivals=kind, switch=switch)
         return trace, None
     path = Path(workload)
-    if not path.suffix and len(path.parts) == 1 and not path.exists():
+    if not path.suffix and len(path.parts) == 1 and not _exists(path):
         raise WorkloadError(f"--workload {workload!r}: is neither a file nor one of {', '.join(names())}")
     return load(path, reading=reading, requests=requests, qps=qps, seed=seed, arrivals=kind, switch=switch)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name longer than any file's
+        return False
 
 
 def is_named(workload: str) -> bool:

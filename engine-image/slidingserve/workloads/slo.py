@@ -13,6 +13,8 @@ import numpy as np
 
 from slidingserve.workloads.trace import Floats, Trace, WorkloadError
 
+_MOST = 1e9
+
 
 @dataclass(frozen=True, slots=True)
 class Slo:
@@ -27,8 +29,8 @@ class Slo:
             raise WorkloadError("slo: give ttft_slowdown or ttft_seconds, and not both")
         for name in ("ttft_slowdown", "ttft_seconds", "tbt_seconds"):
             value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                raise WorkloadError(f"slo {name} {value!r}: must be above 0")
+            if value is not None and not 0 < value <= _MOST:
+                raise WorkloadError(f"slo {name} {value!r}: must be above 0, up to {_MOST:g}")
 
     def ttft(self, solo_seconds: Floats | None, slo_class: str) -> Floats | float:
         """L_ttft in s; WorkloadError names the class if the solo time that it needs is not known."""

@@ -14,6 +14,7 @@ import pytest
 from slidingserve import cli
 from slidingserve.sim import options
 from slidingserve.sim.config import SimError
+from slidingserve.sim.store import Store
 from typer.testing import CliRunner
 
 from tests.unit.sim.engines import engine
@@ -93,6 +94,34 @@ def test_compare_and_goodput_write_rows_and_remember_runs(tmp_path: Path) -> Non
         (["goodput", "--start", "0"], "--start 0"),
         (["compare", "--qps", "-1"], "qps -1"),
         (["compare", "--qps", "1", "--workers", "0"], "--workers 0"),
+        (["compare", "--qps", "1", "--seeds", "1000000000000"], "--seeds 1000000000000"),
+        (["compare", "--qps", "1", "--seed", "9999999999999999999999"], "seed 9999999999999999999999"),
+        (["goodput", "--tolerance", "1e-300"], "tolerance: 1e-300"),
+        (["simulate", "--qps", "1", "--seed", "9999999999999999999999"], "seed 9999999999999999999999"),
+        (["simulate", "--qps", "1", "--max-tokens", "99999999999"], "max_tokens: 99999999999 is too large"),
+        (["simulate", "--qps", "1", "--max-requests", "99999999999"], "max_requests: 99999999999 is too"),
+        (["simulate", "--qps", "1", "--kv-tokens", "99999999999999"], "kv_tokens: 99999999999999 is too"),
+        (["simulate", "--qps", "1", "--workload", "a" * 5000], "is neither a file nor one of"),
+        (
+            ["simulate", "--qps", "1", "--requests", "9", "--output", "/dev/full"],
+            "/dev/full: cannot be",
+        ),
+        (["simulate", "--qps", "1", "--requests", "9", "--csv", "/dev/full"], "/dev/full: cannot be"),
+        (["simulate", "--qps", "1", "--slo", "dialogue=1e308x/40"], "ttft_slowdown 1e+308"),
+        (["simulate", "--qps", "1", "--serving-overhead", "1e300"], "--serving-overhead 1e+300"),
+        (["simulate", "--qps", "1e-6", "--requests", "2000"], "its arrivals span"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:budget=1,budget=2"], "budget is there twice"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:min_chunk=99999999999999999999"], "min_chunk '9999"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:max_chunk=99999999999999999999"], "max_chunk '9999"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:min_chunk=64,max_chunk=16"], "max_chunk 16 is below"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:refresh_seconds=1e-300"], "refresh: 1e-300 s is no"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:samples=1000000000"], "1000000000 are too many"),
+        (
+            ["simulate", "--qps", "1", "--policy", "fcfs:samples=0"],
+            "samples=0': predictor samples: 0 are too",
+        ),
+        (["simulate", "--qps", "1", "--policy", "fcfs:fit_seed=-1"], "fit_seed -1"),
+        (["simulate", "--qps", "1", "--policy", "fcfs:expert_samples=0"], "expert_samples: 0"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_exit_status_2(args: list[str], words: str) -> None:
@@ -101,6 +130,36 @@ def test_what_cannot_be_is_one_line_and_exit_status_2(args: list[str], words: st
     assert words in err
     assert len(err.strip().splitlines()) == 1
     assert "Traceback" not in err
+
+
+def test_a_cache_that_fills_up_while_it_runs_is_one_line_and_exit_status_2(tmp_path: Path) -> None:
+    kept = Store(tmp_path)
+    file = next(tmp_path.iterdir())
+    file.unlink()
+    file.symlink_to("/dev/full")
+    with pytest.raises(SimError, match=r"cannot be written \(No space left on device\); name another"):
+        kept.put("key", {})
+
+
+def test_requests_that_all_come_at_once_have_the_rate_null_in_json(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("arrival,prompt_tokens,output_tokens\n" + "5,100,3\n" * 4)
+    code, out, _ = ran("simulate", "--workload", str(rows), "--output", str(tmp_path / "o.json"))
+    assert code == 0
+    assert "inf" not in out
+    assert json.loads((tmp_path / "o.json").read_text(), parse_constant=str)["qps"] is None
+
+
+def test_a_pause_of_thirty_years_takes_no_longer_than_one_of_a_minute(tmp_path: Path) -> None:
+    counts = []
+    for pause in (60, 1_000_000_000):
+        rows, out = tmp_path / "rows.csv", tmp_path / "o.json"
+        rows.write_text(f"arrival,prompt_tokens,output_tokens\n0,100,3\n{pause},100,3\n")
+        begin = time.monotonic()
+        code, _, _ = ran("simulate", "--workload", str(rows), "--output", str(out))
+        assert (code, time.monotonic() - begin < 60) == (0, True)
+        counts.append(json.loads(out.read_text())["iterations"])
+    assert counts == [6, 6]
 
 
 def test_settings_of_policy_and_predictor_are_read_from_the_text() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,7 +76,8 @@ def simulate_command(
         with Console(stderr=True).status("simulating (the very first run compiles for about a minute)"):
             result = run(job.trace, job.ttft, job.tbt, config, seed, steps=steps is not None)
         summary = metrics.summary(result)
-        title = f"{policy} on {config.hardware.title}, {workload}, {job.trace.qps:.3g} requests/s"
+        rate = f"{job.trace.qps:.3g} requests/s" if math.isfinite(job.trace.qps) else "all at once"
+        title = f"{policy} on {config.hardware.title}, {workload}, {rate}"
         _show(title, summary)
         if out is not None:
             about = {"policy": policy, "hardware": hardware, "workload": workload, "qps": job.trace.qps}
