@@ -59,7 +59,8 @@ class PolicySettings:
     max_chunk: int | None = None
     """A step prefills at most so many tokens; None: whatever the batch holds."""
     budget: int | None = None
-    """Total tokens of a step, decodes included: what sarathi_edf fills (None: 256), a cap for all others."""
+    """Total tokens of a step, decodes included: what sarathi_edf fills (None: 256), a cap for all others.
+    It bounds prefills: decodes run even if there are more (fcfs: not even those, as in vLLM)."""
     margin: float = 1.15
     """Factor on a predicted time before it is held against a slack; 1.0 is the paper as printed."""
     epsilon: float = 0.001

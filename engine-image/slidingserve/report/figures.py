@@ -189,9 +189,7 @@ def slo_base(rows: Sequence[Row]) -> Figure | None:
     axes = figure.subplots()
     for policy in style.order({row.policy for row in found}):
         look = style.look(policy)
-        groups = grouped(
-            (row for row in found if row.policy == policy), lambda row: float(row.variant.split()[0])
-        )
+        groups = grouped((row for row in found if row.policy == policy), lambda row: row.slo_base_ms)
         bases = sorted(groups)
         summaries = [estimate(groups[base]) for base in bases]
         axes.plot(

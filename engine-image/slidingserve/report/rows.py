@@ -6,16 +6,18 @@ One row is one number: which figure it belongs to, under which conditions it was
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from slidingserve.config_errors import sentences
 
 K = TypeVar("K", bound=Hashable)
 Stage = Literal["choose", "report"]
+_NUMBER_FIRST = re.compile(r"\d+(\.\d+)?( |$)")
 
 
 class ReportError(Exception):
@@ -48,6 +50,17 @@ class Row(BaseModel):
     n: int | None = Field(None, description="requests behind the number")
     ci_low: float | None = Field(None, description="lower end of the number's own interval")
     ci_high: float | None = Field(None, description="upper end of the number's own interval")
+
+    @model_validator(mode="after")
+    def _base_is_a_number(self) -> Self:
+        if self.figure == "slo_base" and not _NUMBER_FIRST.match(self.variant):
+            raise ValueError(f"variant: {self.variant!r} of slo_base is no base; give one as in '60 ms'")
+        return self
+
+    @property
+    def slo_base_ms(self) -> float:
+        """The base of the promise that a row of figure slo_base was measured with."""
+        return float(self.variant.split()[0])
 
     @property
     def setting(self) -> str:
@@ -93,7 +106,7 @@ def load(path: Path) -> Results:
         ) from None
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ReportError(
             f"{path}: it is not JSON ({error}); give the results.json of make bench-paper"
         ) from None

@@ -64,6 +64,12 @@ BAD = {
         json.dumps({"rows": [row("f", "p", "m", 1.0, criterion="most")]}),
         "rows[0].criterion",
     ),
+    "a base that is no number": (
+        json.dumps({"rows": [row("slo_base", "p", "m", 1.0, variant="large")]}),
+        "variant: 'large' of slo_base is no base",
+    ),
+    "a base that is not there": (json.dumps({"rows": [row("slo_base", "p", "m", 1.0)]}), "variant: ''"),
+    "brackets without end": ('{"rows": ' + "[" * 100_000 + "]" * 100_000 + "}", "it is not JSON"),
     "many problems": (json.dumps({"rows": [{} for _ in range(50)]}), "problems in all"),
 }
 
