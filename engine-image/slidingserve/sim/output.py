@@ -24,6 +24,7 @@ from slidingserve.sim.result import Result, Steps
 from slidingserve.sim.store import Store
 
 INTERRUPTED = 130
+_PIPED_WIDTH = 160
 SCENES = tuple(scene.value for scene in Scene)
 
 
@@ -147,8 +148,15 @@ def step_rows(steps: Steps) -> list[dict[str, Any]]:
 
 def show(console: Console, title: str, rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> None:
     """A table: `columns` from key to heading; numbers to three significant digits."""
+    if not console.is_terminal:
+        console.width = max(console.width, _PIPED_WIDTH)  # a file or a pipe does not fold lines
     table = Table(
-        title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
     )
     for key, heading in columns.items():
         if key in ("policy", "class"):

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from slidingserve import policies
 from slidingserve.sim import options as o
 from slidingserve.sim import output
 from slidingserve.sim.compare import Measure
@@ -22,7 +23,7 @@ _COLUMNS = {
     "policy": "policy",
     "misses": "misses, %",
     "fewer": "fewer than first, %",
-    "ttft_p50_s": "TTFT p50",
+    "ttft_p50_s": "TTFT p50, s",
 }
 
 
@@ -58,6 +59,8 @@ def compare_command(
 ) -> None:
     """Compare policies at given rates, on the same arrivals; differences are to the first policy, in pairs.
 
+    Without --policy it compares all there are.
+
     slidingserve compare --qps 1.5 --qps 2 --policy fcfs --policy qoserve --policy slidingserve_paper
 
     slidingserve compare --workload azure_code_2023 --policy fcfs --policy slidingserve_paper
@@ -67,7 +70,7 @@ def compare_command(
         output.check_writable(out, csv)
         o.check_workers(workers)
         limits = max_tokens, max_requests, kv_tokens, prefix_caching, asynchronous
-        engines = o.chosen(policy, o.base(hardware, serving_overhead, noise, *limits))
+        engines = o.chosen(policy or policies.names(), o.base(hardware, serving_overhead, noise, *limits))
         reading = w.reading_of(column, time_unit, zero_output, missing_output, tokens_per_word)
         source = o.Source(workload, requests, arrivals, reading, w.slos(slo))
         draws = o.seeds_of(seed, seeds)

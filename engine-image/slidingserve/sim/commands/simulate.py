@@ -21,9 +21,9 @@ _COLUMNS = {
     "attainment_percent": "kept %",
     "missed_ttft": "TTFT missed",
     "missed_tbt": "TBT missed",
-    "ttft_p50_s": "TTFT p50",
-    "ttft_p99_s": "p99",
-    "tbt_p99_s": "TBT p99",
+    "ttft_p50_s": "TTFT p50 s",
+    "ttft_p99_s": "p99 s",
+    "tbt_p99_s": "TBT p99 s",
 }
 
 
