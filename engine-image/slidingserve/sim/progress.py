@@ -51,7 +51,8 @@ def _lines(title: str, console: Console, rest: Callable[[int, int], str]) -> Rep
         nonlocal said
         if time.monotonic() - said >= _SECONDS_BETWEEN_LINES:
             said = time.monotonic()
-            console.print(f"{title}: {made} of about {made + left} runs, {rest(made, left)}")
+            parts = f"{title}: {made} of about {made + left} runs", rest(made, left)
+            console.print(", ".join(filter(None, parts)))
 
     return report
 

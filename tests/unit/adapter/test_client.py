@@ -20,9 +20,10 @@ class HeldEngine(client.Engine):
 
     def __init__(self) -> None:
         self.index, self.progress, self.vocabulary = 0, "no token was generated yet", 10
-        self.first_token, self.calibrate = asyncio.Event(), asyncio.Event()
+        self.asked, self.first_token, self.calibrate = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def generate(self, prompt: list[int], tokens: int) -> AsyncIterator[int]:
+        self.asked.set()
         await self.first_token.wait()
         yield 1
 
@@ -55,7 +56,7 @@ async def test_ready_is_503_with_the_reason_until_a_token_came_and_the_predictor
     engine = HeldEngine()
     assert await ready(engine) == (503, "no token was generated yet")
     engine.begin(runtime)
-    await asyncio.sleep(0.01)
+    await engine.asked.wait()
     assert await ready(engine) == (503, "no token was generated yet")
     engine.first_token.set()
     await settled(engine, "calibrating")

@@ -27,3 +27,13 @@ def test_a_log_gets_a_line_now_and_then_with_the_time_left(monkeypatch: pytest.M
         "goodput: 3 of about 12 runs, 2 min left",
         "goodput: 6 of about 12 runs, 60 s left",
     ]
+
+
+def test_before_the_first_run_a_log_gets_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = 0.0
+    monkeypatch.setattr("slidingserve.sim.progress.time.monotonic", lambda: clock)
+    text = io.StringIO()
+    with progress.reported("compare", Console(file=text)) as report:
+        clock = 75.0  # compiling
+        report(0, 5)
+    assert text.getvalue() == "compare: 0 of about 5 runs\n"
