@@ -25,8 +25,12 @@ from benchmarks.paper.options import (
 
 QOSERVE_CAPS = (None, 512)
 """Of the artifact's grid, beside the chosen setting."""
-ALPHAS: dict[str, tuple[float, ...]] = {"sarathi_edf": (), "qoserve": (0.4, 1.6), SLIDING: (0.3, 1.5)}
-"""Around the default of 0.8, which was not tuned; for QoServe 0.8 is its artifact's 0.008 s a token."""
+ALPHAS: dict[str, tuple[float, ...]] = {
+    "sarathi_edf": (),
+    "qoserve": (0.4, 0.8, 1.6),
+    SLIDING: (0.3, 0.4, 0.8, 1.5),
+}
+"""In place of the chosen one."""
 CHUNK_CAPS = (512, 256)
 """For the ablation without the BatchConstructor, which protects first tokens from long steps."""
 CHOICE_SEED, CHOICE_FITS = 100, (101, 102)

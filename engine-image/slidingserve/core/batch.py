@@ -5,30 +5,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from slidingserve.core.columns import Columns, Ints, Weights
 from slidingserve.core.compiled import compiled
+from slidingserve.predictor.features import Features
 from slidingserve.predictor.model import FLOOR_SECONDS
 
 WAITING, PREFILL, DECODE = 0, 1, 2
 """`Phase`, as compiled code reads it."""
 
 
-class Batch(NamedTuple):
-    """x1 to x7 of Table 1, in the order of `predictor.features.Features`."""
-
-    prefill_attention: float
-    chunk_attention: float
-    cached_tokens: float
-    decode_requests: float
-    decode_context: float
-    prefill_tokens: float
-    largest_chunk: float
-
-
 @compiled
-def predict(weights: Weights, batch: Batch) -> float:
+def predict(weights: Weights, batch: Features) -> float:
     """Seconds by the weights of the batch's scene (equations 3 and 5), at least `FLOOR_SECONDS`."""
     scene = 0
     if batch.prefill_tokens > 0:
@@ -48,7 +35,7 @@ def predict(weights: Weights, batch: Batch) -> float:
 
 
 @compiled
-def batch_of(columns: Columns, tokens: Ints) -> Batch:
+def batch_of(columns: Columns, tokens: Ints) -> Features:
     """The batch in which request i computes `tokens[i]`; the phase tells decodes from prefills."""
     attention = squares = cached = decodes = context = total = largest = 0
     for i in range(len(tokens)):
@@ -65,7 +52,7 @@ def batch_of(columns: Columns, tokens: Ints) -> Batch:
             squares += count * count
             total += count
             largest = max(largest, count)
-    return Batch(
+    return Features(
         float(attention),
         float(squares),
         float(cached),

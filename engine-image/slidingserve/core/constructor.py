@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidingserve.core.batch import Batch, predict
+from slidingserve.core.batch import predict
 from slidingserve.core.chunker import Windows
 from slidingserve.core.columns import Bools, Columns, Floats, Ints
 from slidingserve.core.compiled import compiled
@@ -18,6 +18,7 @@ from slidingserve.core.forwarder import Forwarder, time_to_budget
 from slidingserve.core.knapsack import knapsack
 from slidingserve.core.ordering import sort_rows
 from slidingserve.core.settings import Settings
+from slidingserve.predictor.features import Features
 
 MOST_ANCHORS = 16
 """Feasible anchors that are tried, the most urgent first."""
@@ -63,9 +64,11 @@ def construct(
         seconds = columns.slack[anchor]
         if settings.anchor_in_window:
             seconds = min(seconds, windows.current)
+        if seconds <= 0:
+            continue
         budget = time_to_budget(forwarder, seconds / settings.margin, limit)
         capacity = min(limit, budget) - forwarder.decodes
-        if seconds <= 0 or columns.remaining[anchor] > capacity:
+        if columns.remaining[anchor] > capacity:
             continue  # line 18: not even the anchor alone ends in time
         tried += 1
         built = _around(columns, queue, place, capacity, seconds, work, time, settings)
@@ -164,7 +167,7 @@ def _set_seconds(columns: Columns, forwarder: Forwarder, built: Built) -> float:
             squares += r * r
             cached += u
             largest = max(largest, r)
-    batch = Batch(
+    batch = Features(
         attention,
         squares,
         cached + forwarder.context,

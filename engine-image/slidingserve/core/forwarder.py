@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from slidingserve.core.batch import Batch, predict
+from slidingserve.core.batch import predict
 from slidingserve.core.columns import Columns, Floats, Ints, Weights
 from slidingserve.core.compiled import compiled
+from slidingserve.predictor.features import Features
 
 
 class Forwarder(NamedTuple):
@@ -77,8 +78,8 @@ def make_forwarder(weights: Weights, columns: Columns, decodes: Ints, prefills: 
 
 
 @compiled
-def _decode_batch(decodes: int, context: float) -> Batch:
-    return Batch(0.0, 0.0, context, float(decodes), context, 0.0, 0.0)
+def _decode_batch(decodes: int, context: float) -> Features:
+    return Features(0.0, 0.0, context, float(decodes), context, 0.0, 0.0)
 
 
 @compiled
@@ -106,7 +107,7 @@ def _whole(tokens: Ints, count: int) -> int:
 
 
 @compiled
-def batch_at(forwarder: Forwarder, budget: int) -> Batch:
+def batch_at(forwarder: Forwarder, budget: int) -> Features:
     """Table 1 for the batch of that budget."""
     count = _prefill_tokens(forwarder, budget)
     whole = _whole(forwarder.tokens, count)
@@ -119,7 +120,7 @@ def batch_at(forwarder: Forwarder, budget: int) -> Batch:
         squares += part * part
         cached += before
         largest = max(largest, part)
-    return Batch(
+    return Features(
         attention,
         squares,
         cached + forwarder.context,
@@ -195,7 +196,7 @@ def pred_after(forwarder: Forwarder, first: int, budget: int) -> float:
 @compiled
 def _middle_batch(
     forwarder: Forwarder, begin: int, end: int, done: int, decodes: int, context: float
-) -> Batch:
+) -> Features:
     """Table 1 for prefill tokens `begin` to `end` of the queue, whose first `done` requests have ended."""
     attention = squares = cached = 0.0
     largest, place, at = 0, done, begin
@@ -209,7 +210,7 @@ def _middle_batch(
         largest = max(largest, part)
         at += part
         place += 1
-    return Batch(
+    return Features(
         attention, squares, cached + context, float(decodes), context, float(end - begin), float(largest)
     )
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from slidingserve.core.batch import DECODE, Batch, predict
+from slidingserve.core.batch import DECODE, predict
 from slidingserve.core.columns import Columns, Ints, Weights
 from slidingserve.core.compiled import compiled
 from slidingserve.core.ordering import sort_rows
 from slidingserve.core.settings import Settings
+from slidingserve.predictor.features import Features
 
 
 @compiled
@@ -51,7 +52,7 @@ def measured_throughput(columns: Columns, weights: Weights) -> float:
     if columns.throughput > 0:
         return columns.throughput
     n = float(columns.max_tokens)
-    return n / predict(weights, Batch(n * n, n * n, 0.0, 0.0, 0.0, n, n))
+    return n / predict(weights, Features(n * n, n * n, 0.0, 0.0, 0.0, n, n))
 
 
 @compiled

@@ -9,7 +9,6 @@ from slidingserve.core.columns import BRANCHES, REASONS, Columns, Decision, Weig
 from slidingserve.core.plan import Plan
 from slidingserve.core.settings import PolicySettings, Settings
 from slidingserve.core.snapshot import Snapshot
-from slidingserve.predictor.features import Features
 from slidingserve.predictor.model import LatencyModel
 
 
@@ -40,7 +39,7 @@ def plan_of(snapshot: Snapshot, columns: Columns, decision: Decision) -> Plan:
         tokens=tokens,
         order=[ids[row] for row in order],
         predicted_seconds=float(decision.seconds),
-        predicted_features=Features(*batch_of(columns, decision.tokens)),
+        predicted_features=batch_of(columns, decision.tokens),
         relegated=[ids[row] for row in fresh.nonzero()[0].tolist()] if fresh.any() else [],
         reason=REASONS[decision.reason],
     )

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from slidingserve.core.batch import WAITING, Batch, predict
+from slidingserve.core.batch import WAITING, predict
 from slidingserve.core.columns import CHUNKER, GRID, Bools, Columns, Decision, Ints, Weights
 from slidingserve.core.compiled import compiled
 from slidingserve.core.ordering import sort_rows
@@ -19,6 +19,7 @@ from slidingserve.core.room import Room, make_room
 from slidingserve.core.settings import NO_LIMIT, Settings
 from slidingserve.core.sorter import prefill_rows
 from slidingserve.policies.fixed import decided, fill
+from slidingserve.predictor.features import Features
 
 FIRST_THROUGHPUT = 8500.0
 """Prefill tokens a second before anything was measured: the artifact's."""
@@ -110,7 +111,7 @@ def _chunk(columns: Columns, weights: Weights, room: Room, order: Ints, settings
         if following <= total:
             break
         chunk = float(max(following - decodes, 0))
-        batch = Batch(
+        batch = Features(
             chunk * (head + chunk), chunk * chunk, head + context, float(decodes), context, chunk, chunk
         )
         if settings.pred_threshold * predict(weights, batch) > slack:

@@ -23,49 +23,45 @@ def arrange(sim: State, columns: Columns, decision: Decision, running: int) -> t
     In line: requests that end by themselves, then who is served, who is held back, and who is held back and
     relegated; each time decodes first, then prefills in the plan's order.
     """
-    scratch, n = sim.scratch, len(columns.phase)
+    line, queue, rank, cap = sim.scratch.line, sim.scratch.queue, sim.scratch.rank, sim.scratch.cap
+    phase, tokens, order, relegated = columns.phase, decision.tokens, decision.order, decision.relegated
+    n = len(phase)
     n_line = n_queue = 0
     # Requests whose last token is being computed stand behind all rows, the first one last.
     total = sim.counts[state.N_RUNNING] + sim.counts[state.N_WAITING]
-    for place in range(total - n):
-        scratch.line[n_line] = total - 1 - place
-        scratch.cap[total - 1 - place] = 0
+    for row in range(total - 1, n - 1, -1):
+        line[n_line] = row
+        cap[row] = 0
         n_line += 1
-    for place in range(len(decision.order)):
-        scratch.rank[decision.order[place]] = place
-    for group in (_SERVED, _HELD, _RELEGATED):
+    for wanted in (_SERVED, _HELD, _RELEGATED):
         for row in range(running):
-            if columns.phase[row] == DECODE and _group(decision, row) == group:
-                n_line = _put(sim, n_line, row)
-        for row in decision.order:
-            if row < running and _group(decision, row) == group:
-                n_line = _put(sim, n_line, row)
-    for row in decision.order:
-        if row >= running and decision.tokens[row] > 0:
-            scratch.queue[n_queue] = row
+            if phase[row] == DECODE and _group(tokens[row], relegated[row]) == wanted:
+                line[n_line] = row
+                n_line += 1
+        for row in order:
+            if row < running and _group(tokens[row], relegated[row]) == wanted:
+                line[n_line] = row
+                n_line += 1
+    for place in range(len(order)):
+        row = order[place]
+        rank[row] = place
+        if row >= running and tokens[row] > 0:
+            queue[n_queue] = row
             n_queue += 1
     return n_line, n_queue
 
 
 @compiled
-def _group(decision: Decision, row: int) -> int:
-    if decision.tokens[row] > 0:
+def _group(tokens: int, relegated: bool) -> int:
+    if tokens > 0:
         return _SERVED
-    return _RELEGATED if decision.relegated[row] else _HELD
+    return _RELEGATED if relegated else _HELD
 
 
 @compiled
-def _put(sim: State, n_line: int, row: int) -> int:
-    sim.scratch.line[n_line] = row
-    return n_line + 1
-
-
-@compiled
-def is_lost(sim: State, row: int) -> bool:
+def is_lost(relegated: bool, slack: float, flying: int) -> bool:
     """Whether a running prefill can keep its promise no more and could be preempted: it is in no batch."""
-    scratch = sim.scratch
-    late = scratch.relegated[row] or scratch.slack[row] <= 0
-    return bool(late and sim.requests.flying[scratch.active[row]] == 0)
+    return bool((relegated or slack <= 0) and flying == 0)
 
 
 @compiled
@@ -76,7 +72,7 @@ def make_room(
     lack slots (of `most`) or blocks. Returns what is left of the line."""
     if n_queue == 0:
         return n_line
-    scratch, block = sim.scratch, sim.pool.block
+    scratch, flying, block = sim.scratch, sim.requests.flying, sim.pool.block
     # A block more for each, as the adapter reckons.
     blocks = 0
     for row in range(running):
@@ -87,7 +83,9 @@ def make_room(
     last = scratch.rank[scratch.queue[n_queue - 1]]
     for place in range(len(decision.order) - 1, last, -1):
         row = decision.order[place]
-        if row >= running or columns.phase[row] != PREFILL or not is_lost(sim, row):
+        if row >= running or columns.phase[row] != PREFILL:
+            continue
+        if not is_lost(columns.relegated[row], columns.slack[row], flying[scratch.active[row]]):
             continue
         slots = most - sim.counts[state.N_RUNNING] + sim.counts[state.N_GONE]
         if slots >= n_queue and sim.pool.free[0] >= blocks:

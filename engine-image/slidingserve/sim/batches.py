@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from slidingserve.core.batch import Batch, predict
-from slidingserve.core.columns import Floats, Ints, Weights
+from slidingserve.core.batch import predict
+from slidingserve.core.columns import Bools, Floats, Ints, Weights
 from slidingserve.core.compiled import compiled
 from slidingserve.core.throughput import update
 from slidingserve.hardware.timing import Timing, batch_seconds
+from slidingserve.predictor.features import Features
 from slidingserve.sim import kv, state
 from slidingserve.sim.state import State
 
@@ -15,21 +16,20 @@ DECODE, PREFILL, MIXED = 0, 1, 2
 
 
 @compiled
-def as_batch(sim: State, slot: int) -> Batch:
+def as_batch(sim: State, slot: int) -> Features:
     """Table 1 of the batch in `slot`."""
     batches = sim.batches
-    attention = squares = cached = tokens = largest = context = 0
-    for place in range(batches.sizes[slot, state.N_PREFILLS]):
-        count, before = batches.prefill_tokens[slot, place], batches.prefill_cached[slot, place]
+    prefills, decodes = batches.sizes[slot, state.N_PREFILLS], batches.sizes[slot, state.N_DECODES]
+    counts, contexts = batches.prefill_tokens[slot, :prefills], batches.prefill_cached[slot, :prefills]
+    attention = squares = cached = tokens = largest = 0
+    for count, before in zip(counts, contexts):  # noqa: B905 (numba knows no `strict`)
         attention += count * (before + count)
         squares += count * count
         cached += before
         tokens += count
         largest = max(largest, count)
-    decodes = batches.sizes[slot, state.N_DECODES]
-    for place in range(decodes):
-        context += batches.decode_cached[slot, place]
-    return Batch(
+    context = batches.decode_cached[slot, :decodes].sum()
+    return Features(
         float(attention),
         float(squares),
         float(cached + context),
@@ -83,15 +83,9 @@ def finish(sim: State, slot: int) -> None:
     sim.clock[state.TOKENS_SUM], sim.clock[state.SECONDS_SUM] = update(
         sim.clock[state.TOKENS_SUM], sim.clock[state.SECONDS_SUM], prefill_tokens, seconds
     )
-    ended = 0
-    for i in range(batches.sizes[slot, state.N_DECODES]):
-        sim.requests.flying[batches.decode_row[slot, i]] -= 1
-        if batches.decode_yields[slot, i]:
-            ended += _deliver(sim, batches.decode_row[slot, i], now)
-    for i in range(batches.sizes[slot, state.N_PREFILLS]):
-        sim.requests.flying[batches.prefill_row[slot, i]] -= 1
-        if batches.prefill_yields[slot, i]:
-            ended += _deliver(sim, batches.prefill_row[slot, i], now)
+    decodes, prefills = batches.sizes[slot, state.N_DECODES], batches.sizes[slot, state.N_PREFILLS]
+    ended = _deliver(sim, batches.decode_row[slot, :decodes], batches.decode_yields[slot], now)
+    ended += _deliver(sim, batches.prefill_row[slot, :prefills], batches.prefill_yields[slot], now)
     if ended:
         sim.counts[state.N_DONE] += ended
         sim.counts[state.N_RUNNING] = _without_done(sim, sim.running, sim.counts[state.N_RUNNING])
@@ -99,18 +93,24 @@ def finish(sim: State, slot: int) -> None:
 
 
 @compiled
-def _deliver(sim: State, request: int, now: float) -> int:
-    """One token; 1 if it was the last."""
-    requests = sim.requests
-    k = requests.delivered[request]
-    requests.times[requests.times_start[request] + k] = now
-    requests.delivered[request] = k + 1
-    if k + 1 < requests.output[request]:
-        return 0
-    # It may have been preempted while its last token was computed: then it holds nothing and waits.
-    kv.release(sim.pool, request)
-    requests.status[request] = state.DONE
-    return 1
+def _deliver(sim: State, rows: Ints, yields: Bools, now: float) -> int:
+    """A token for each of these requests that yields one; how many of them were the last."""
+    requests, ended = sim.requests, 0
+    flying, delivered, output = requests.flying, requests.delivered, requests.output
+    times, times_start = requests.times, requests.times_start
+    for i in range(len(rows)):
+        request = rows[i]
+        flying[request] -= 1
+        if not yields[i]:
+            continue
+        times[times_start[request] + delivered[request]] = now
+        delivered[request] += 1
+        if delivered[request] == output[request]:
+            # It may have been preempted while its last token was computed: then it holds nothing and waits.
+            kv.release(sim.pool, request)
+            requests.status[request] = state.DONE
+            ended += 1
+    return ended
 
 
 @compiled

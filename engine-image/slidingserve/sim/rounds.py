@@ -66,7 +66,7 @@ def gather(sim: State, now: float, limits: Limits) -> tuple[Columns, int]:
     is being computed. Running prefills that are lost count as room: they can be preempted.
     """
     n_running, n_waiting = sim.counts[state.N_RUNNING], sim.counts[state.N_WAITING]
-    scratch, requests = sim.scratch, sim.requests
+    scratch, requests, block = sim.scratch, sim.requests, sim.pool.block
     n = running = lost = lost_blocks = 0
     last = n_running + n_waiting
     for place in range(n_running + n_waiting):
@@ -93,28 +93,29 @@ def gather(sim: State, now: float, limits: Limits) -> tuple[Columns, int]:
         scratch.tbt[n] = tbt
         scratch.safeguard[n] = requests.safeguard[request]
         scratch.relegated[n] = requests.relegated[request]
-        if phase == PREFILL and n_waiting > 0 and is_lost(sim, n):
+        preemptible = phase == PREFILL and n_waiting > 0
+        if preemptible and is_lost(scratch.relegated[n], scratch.slack[n], requests.flying[request]):
             lost += 1
-            lost_blocks += computed // sim.pool.block
+            lost_blocks += computed // block
         n += 1
     if n_waiting == 0:
         running = n
     tokens, seconds = sim.clock[state.TOKENS_SUM], sim.clock[state.SECONDS_SUM]
     columns = Columns(
-        now,
-        scratch.phase[:n],
-        scratch.arrival[:n],
-        scratch.remaining[:n],
-        scratch.cached[:n],
-        scratch.slack[:n],
-        scratch.tbt[:n],
-        scratch.ttft[:n],
-        scratch.safeguard[:n],
-        scratch.relegated[:n],
-        limits.max_tokens,
-        max(limits.max_requests - n_running, 0) + lost,
-        (sim.pool.free[0] + lost_blocks) * sim.pool.block,
-        tokens / seconds if seconds > 0 else 0.0,
+        now=now,
+        phase=scratch.phase[:n],
+        arrival=scratch.arrival[:n],
+        remaining=scratch.remaining[:n],
+        cached=scratch.cached[:n],
+        slack=scratch.slack[:n],
+        tbt_limit=scratch.tbt[:n],
+        ttft_limit=scratch.ttft[:n],
+        safeguard=scratch.safeguard[:n],
+        relegated=scratch.relegated[:n],
+        max_tokens=limits.max_tokens,
+        max_admissions=max(limits.max_requests - n_running, 0) + lost,
+        free_kv_tokens=(sim.pool.free[0] + lost_blocks) * block,
+        throughput=tokens / seconds if seconds > 0 else 0.0,
     )
     return columns, running
 

@@ -159,59 +159,78 @@ def make_state(
     n = len(trace.arrival)
     most = max_requests + 1
     requests = Requests(
-        np.ascontiguousarray(trace.arrival, np.float64),
-        np.ascontiguousarray(trace.prompt_tokens, np.int64),
-        np.ascontiguousarray(trace.output_tokens, np.int64),
-        np.ascontiguousarray(ttft, np.float64),
-        np.ascontiguousarray(tbt, np.float64),
-        np.zeros(n, np.bool_) if safeguard is None else np.ascontiguousarray(safeguard, np.bool_),
-        np.zeros(n, np.int8),
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(int(trace.output_tokens.sum())),
-        offsets_of(trace.output_tokens),
+        arrival=np.ascontiguousarray(trace.arrival, np.float64),
+        prompt=np.ascontiguousarray(trace.prompt_tokens, np.int64),
+        output=np.ascontiguousarray(trace.output_tokens, np.int64),
+        ttft=np.ascontiguousarray(ttft, np.float64),
+        tbt=np.ascontiguousarray(tbt, np.float64),
+        safeguard=np.zeros(n, np.bool_) if safeguard is None else np.ascontiguousarray(safeguard, np.bool_),
+        status=np.zeros(n, np.int8),
+        relegated=np.zeros(n, np.bool_),
+        computed=np.zeros(n, np.int64),
+        made=np.zeros(n, np.int64),
+        delivered=np.zeros(n, np.int64),
+        preempted=np.zeros(n, np.int64),
+        flying=np.zeros(n, np.int64),
+        times=np.zeros(int(trace.output_tokens.sum())),
+        times_start=offsets_of(trace.output_tokens),
     )
-    pool = make_pool(trace, blocks=kv_tokens // block_size, block_size=block_size, caching=prefix_caching)
     return State(
-        requests, pool, np.zeros(most, np.int64), np.zeros(n, np.int64), np.zeros(N_COUNTS, np.int64),
-        np.zeros(N_CLOCK), _batches(most), _scratch(n), _log(LOG_CAPACITY),
-    )  # fmt: skip
+        requests=requests,
+        pool=make_pool(trace, blocks=kv_tokens // block_size, block_size=block_size, caching=prefix_caching),
+        running=np.zeros(most, np.int64),
+        waiting=np.zeros(n, np.int64),
+        counts=np.zeros(N_COUNTS, np.int64),
+        clock=np.zeros(N_CLOCK),
+        batches=_batches(most),
+        scratch=_scratch(n),
+        log=_log(LOG_CAPACITY),
+    )
 
 
 def _batches(most: int) -> Batches:
-    ints = [np.zeros((2, most), np.int64) for _ in range(5)]
-    bools = [np.zeros((2, most), np.bool_) for _ in range(2)]
     return Batches(
-        ints[0], ints[1], ints[2], bools[0], ints[3], ints[4], bools[1], np.zeros((2, 4), np.int64),
-        np.zeros((2, 3)),
-    )  # fmt: skip
+        prefill_row=np.zeros((2, most), np.int64),
+        prefill_tokens=np.zeros((2, most), np.int64),
+        prefill_cached=np.zeros((2, most), np.int64),
+        prefill_yields=np.zeros((2, most), np.bool_),
+        decode_row=np.zeros((2, most), np.int64),
+        decode_cached=np.zeros((2, most), np.int64),
+        decode_yields=np.zeros((2, most), np.bool_),
+        sizes=np.zeros((2, 4), np.int64),
+        times=np.zeros((2, 3)),
+    )
 
 
 def _scratch(n: int) -> Scratch:
     return Scratch(
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int8),
-        np.zeros(n),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n),
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.bool_),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
-        np.zeros(n, np.int64),
+        active=np.zeros(n, np.int64),
+        phase=np.zeros(n, np.int8),
+        arrival=np.zeros(n),
+        remaining=np.zeros(n, np.int64),
+        cached=np.zeros(n, np.int64),
+        slack=np.zeros(n),
+        tbt=np.zeros(n),
+        ttft=np.zeros(n),
+        safeguard=np.zeros(n, np.bool_),
+        relegated=np.zeros(n, np.bool_),
+        cap=np.zeros(n, np.int64),
+        line=np.zeros(n, np.int64),
+        queue=np.zeros(n, np.int64),
+        rank=np.zeros(n, np.int64),
+        gone=np.zeros(n, np.int64),
     )
 
 
 def _log(capacity: int) -> Log:
-    floats = [np.zeros(capacity) for _ in range(3)]
-    ints = [np.zeros(capacity, np.int64) for _ in range(5)]
-    return Log(floats[0], floats[1], floats[2], np.zeros((capacity, 7)), *ints)
+    return Log(
+        start=np.zeros(capacity),
+        seconds=np.zeros(capacity),
+        predicted=np.zeros(capacity),
+        features=np.zeros((capacity, 7)),
+        scene=np.zeros(capacity, np.int64),
+        tokens=np.zeros(capacity, np.int64),
+        decodes=np.zeros(capacity, np.int64),
+        branch=np.zeros(capacity, np.int64),
+        budget=np.zeros(capacity, np.int64),
+    )

@@ -109,7 +109,7 @@ class Step:
         seen, _, tokens, admitted = self._made
         for row in admitted:  # only vLLM knows what the prefix cache had of them
             seen.columns.cached[row] = seen.requests[row].num_computed_tokens - tokens[row]
-        return Features(*batch_of(seen.columns, tokens))
+        return batch_of(seen.columns, tokens)
 
 
 def _sort_running(scheduler: Any, seen: Seen, rows: list[int], evicted: set[int]) -> None:
