@@ -13,17 +13,18 @@ from typing import Annotated
 
 import typer
 
-from slidingserve import __version__
+from slidingserve import __version__, command_line
 
 app = typer.Typer(
     name="slidingserve",
-    help="Serve language models under latency promises.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    epilog="Without GPU, vLLM or cluster: slidingserve simulate --qps 1.5",
 )
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 OWN_HELP = {**PASS_ON, "help_option_names": []}
+EMULATION = "Emulation"
 
 
 def _version(wanted: bool) -> None:
@@ -44,11 +45,12 @@ def _root(
 @app.command(context_settings=PASS_ON)
 def serve(
     context: typer.Context,
-    model: Annotated[str | None, typer.Argument(help="Model name or path, as for `vllm serve`.")] = None,
+    model: Annotated[
+        str | None, typer.Argument(metavar="MODEL", help="Model name or path, as for `vllm serve`.")
+    ] = None,
     slo_config: Annotated[
         Path | None,
         typer.Option(
-            "--slo-config",
             metavar="DIR",
             help="Directory with slidingserve.json (classes, policy, alpha); changes are applied live.",
         ),
@@ -56,20 +58,20 @@ def serve(
     state_dir: Annotated[
         Path | None,
         typer.Option(
-            "--state-dir",
-            metavar="DIR",
-            help="Small files of the running engine; default: a temporary directory.",
+            metavar="DIR", help="Small files of the running engine; default: a temporary directory."
         ),
     ] = None,
     profile_dir: Annotated[
         Path | None,
-        typer.Option(
-            "--profile-dir", metavar="DIR", help="Calibration profiles, reused when an engine's key fits."
-        ),
+        typer.Option(metavar="DIR", help="Calibration profiles, reused when an engine's key fits."),
     ] = None,
     calibration_seconds: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Longest calibration before Ready; 0 starts with the safe default model."),
+        typer.Option(
+            min=0.0,
+            metavar="S",
+            help="Longest calibration before Ready; 0 starts with the safe default model.",
+        ),
     ] = None,
     fallback: Annotated[
         bool,
@@ -81,22 +83,39 @@ def serve(
         str | None,
         typer.Option(
             metavar="PROFILE",
-            help="Serve without a GPU at the speed of this hardware profile; MODEL is then only a name.",
+            rich_help_panel=EMULATION,
+            help="Serve without a GPU at the speed of this hardware profile, one that "
+            "`slidingserve simulate --help` lists; MODEL is then only a name.",
         ),
     ] = None,
     emulate_noise: Annotated[
         float | None,
         typer.Option(
-            min=0.0, max=1.0, help="Sigma of the random factor on each batch's time; default: the profile's."
+            min=0.0,
+            max=1.0,
+            metavar="SIGMA",
+            rich_help_panel=EMULATION,
+            help="Sigma of the random factor on each batch's time; default: the profile's.",
         ),
     ] = None,
-    emulate_seed: Annotated[int, typer.Option(min=0, help="Seed of that factor.")] = 0,
+    emulate_seed: Annotated[
+        int, typer.Option(min=0, metavar="N", rich_help_panel=EMULATION, help="Seed of that factor.")
+    ] = 0,
     emulate_log: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a CSV row for each emulated batch here.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv", rich_help_panel=EMULATION, help="Write a row for each emulated batch here."
+        ),
     ] = None,
 ) -> None:
-    """Run vLLM's OpenAI server with the SlidingServe scheduler. Other arguments go to `vllm serve` as they
-    are."""
+    """Run vLLM's OpenAI server with the SlidingServe scheduler.
+
+    Other arguments go to `vllm serve` as they are.
+
+    slidingserve serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2
+
+    slidingserve serve --emulate rtx3090-tp2-llama3.1-8b --port 8000
+    """
     from slidingserve.server.emulation import Emulation
     from slidingserve.server.launch import LaunchError, prepare
 
@@ -124,7 +143,7 @@ def serve(
 
         run(launch.runtime)
     except LaunchError as error:
-        typer.echo(f"slidingserve: {error}", err=True)
+        command_line.complain("slidingserve", error)
         raise typer.Exit(2) from None
 
 
@@ -169,15 +188,16 @@ def report(context: typer.Context) -> None:
 
 
 def _run(context: typer.Context, command: Callable[..., None]) -> None:
-    """Hand over to a command that has its own options."""
+    """Hand over to a command that has its own options; the epilog of its help is its module's."""
     single = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
-    single.command(name=context.info_name)(command)
-    single(args=context.args, prog_name=f"slidingserve {context.info_name}")
+    epilog = getattr(sys.modules[command.__module__], "EPILOG", None)
+    single.command(name=context.info_name, epilog=epilog)(command)
+    raise typer.Exit(command_line.run(single, f"slidingserve {context.info_name}", context.args))
 
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    sys.exit(command_line.run(app, "slidingserve"))
 
 
 if __name__ == "__main__":

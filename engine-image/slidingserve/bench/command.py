@@ -19,89 +19,134 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
+from slidingserve import hardware
 from slidingserve.bench import report, score, workload
 from slidingserve.bench.client import Result, Target, first_model, http_client
 from slidingserve.bench.promises import promised, solo_of
 from slidingserve.bench.replay import Progress, replay
+from slidingserve.command_line import complain, flat
 from slidingserve.workloads import Reading, names, options
 from slidingserve.workloads.slo import PAPER, Slo
 
+_REPLAY = "Replay"
+EPILOG = f"""[bold]Workloads:[/] {workload.TWO_CLASS}, {", ".join(names())}.
 
+[bold]Hardware profiles:[/] {", ".join(hardware.names())}."""
+
+
+@flat
 def bench_command(
-    url: Annotated[str, typer.Option(help="Base of the OpenAI API, for example http://localhost:8000/v1.")],
+    *,
+    url: Annotated[
+        str,
+        typer.Option(metavar="URL", help="Base of the OpenAI API, for example http://localhost:8000/v1."),
+    ],
     workload_name: Annotated[
         str,
         typer.Option(
             "--workload",
             metavar="NAME|FILE",
-            help=f"{workload.TWO_CLASS} (a generated mix), {', '.join(names())}; or a .csv, .jsonl or "
+            help=f"{workload.TWO_CLASS} (a generated mix), a name from the list below, or a .csv, .jsonl or "
             "ShareGPT .json file (arrival, prompt or prompt_tokens, output_tokens, slo_class).",
         ),
     ] = workload.TWO_CLASS,
-    mix: Annotated[
-        list[str] | None,
-        typer.Option(help="A class of the generated mix: NAME:SHARE:PROMPT-RANGE:OUTPUT-RANGE."),
-    ] = None,
     requests: Annotated[
         int | None,
-        typer.Option(min=1, help="How many requests (generated: 100, named: 2000; recorded or a file: all)."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="How many requests; default: 100 generated, 2000 of a name, all of a trace or file.",
+        ),
     ] = None,
     rate: Annotated[
         float | None,
         typer.Option(
             "--rate",
             "--qps",
+            metavar="1/S",
             help="Mean requests a second (generated: 1); a trace's own times are stretched.",
         ),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Default: the first that the server lists.")
+    ] = None,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="OPENAI_API_KEY", metavar="KEY", help="Bearer token.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write the result as JSON here.")
+    ] = None,
+    mix: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLASS",
+            rich_help_panel=options.LOAD,
+            help="A class of the generated mix, NAME:SHARE:PROMPT-RANGE:OUTPUT-RANGE; repeatable.",
+        ),
+    ] = None,
     arrivals: options.ArrivalsOption = None,
-    time_scale: Annotated[float, typer.Option(min=0, help="Multiplies the arrival times.")] = 1.0,
     seed: options.Seed = 0,
-    column: options.Column = None,
-    time_unit: options.TimeUnit = None,
-    zero_output: options.ZeroOutputOption = "one",
-    missing_output: options.MissingOutput = None,
-    tokens_per_word: options.TokensPerWord = 1.3,
     slo: options.SloOption = None,
     solo: Annotated[
         str | None,
         typer.Option(
             metavar="PROFILE|FILE",
+            rich_help_panel=options.LOAD,
             help="Solo times that slowdowns (5x) multiply: a hardware profile, or a .csv of prompt_tokens, "
             "seconds. With it dialogue and summarization get the paper's promises unless --slo says other.",
         ),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Model name; default: the first that the server lists.")
-    ] = None,
+    files: options.FileOptions,
+    time_scale: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1e6, metavar="X", rich_help_panel=_REPLAY, help="Multiplies the arrival times."
+        ),
+    ] = 1.0,
     concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Most requests open at once; default: as many as come.")
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            rich_help_panel=_REPLAY,
+            help="Most requests open at once; default: as many as come.",
+        ),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds for a whole request.")] = 120.0,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="S", rich_help_panel=_REPLAY, help="Seconds for a whole request."),
+    ] = 120.0,
     warm_cache: Annotated[
         bool,
-        typer.Option("--warm-cache", help="Let the prompts meet a prefix cache that earlier runs filled."),
+        typer.Option(
+            "--warm-cache",
+            rich_help_panel=_REPLAY,
+            help="Let the prompts meet a prefix cache that earlier runs filled.",
+        ),
     ] = False,
-    api_key: Annotated[str | None, typer.Option(envvar="OPENAI_API_KEY", help="Bearer token.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the result as JSON here.")] = None,
 ) -> None:
-    """Replay a workload against an OpenAI endpoint and score the latency promises by class."""
+    """Replay a workload against an OpenAI endpoint and score the latency promises by class.
+
+    slidingserve bench --url http://localhost:8000/v1 --requests 200 --rate 2
+    """
     console = Console(stderr=True)
     try:
-        reading = options.reading_of(column, time_unit, zero_output, missing_output, tokens_per_word)
+        reading = files.reading()
         slos = options.slos(slo, PAPER if solo else {})
         items = _items(workload_name, mix or [], requests, rate, arrivals, seed, reading, slos, console)
         items = [changed(item, arrival=item.arrival * time_scale) for item in items]
         items = promised(items, slos, solo_of(solo) if solo else None)
         if not url.startswith(("http://", "https://")):
             raise workload.WorkloadError(f"--url {url!r}: write http://HOST:PORT/v1")
+        if output is not None:
+            _check_writable(output)
     except workload.WorkloadError as error:
-        console.print(str(error), style="red", markup=False, highlight=False)
+        complain("slidingserve bench", error)
         raise typer.Exit(2) from error
     try:
         name = model or asyncio.run(_ask_model(Target(url, "", api_key=api_key)))
     except ConnectionError as error:
-        console.print(f"no server to replay against: {error}", style="red", markup=False, highlight=False)
+        complain("slidingserve bench", f"no server to replay against: {error}")
         raise typer.Exit(1) from error
     salt = None if warm_cache else secrets.token_hex(8)
     target = Target(url, name, seed, timeout, api_key, salt)
@@ -127,11 +172,32 @@ def bench_command(
             "slo": {name: str(one) for name, one in slos.items()},
             "solo": solo,
         }
-        report.write(output, report.document(results, scores, config, duration))
+        try:
+            report.write(output, report.document(results, scores, config, duration))
+        except OSError as error:
+            complain("slidingserve bench", _unwritten(output, error))
+            raise typer.Exit(1) from None
         console.print(f"result: {output}", markup=False, highlight=False)
     if not any(result.ok for result in results):
-        console.print(f"none of {len(results)} requests succeeded", style="red")
+        complain("slidingserve bench", f"none of {len(results)} requests succeeded")
         raise typer.Exit(1)
+
+
+def _check_writable(path: Path) -> None:
+    """Before the replay, which can take hours. Raises WorkloadError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = not path.exists()
+        with path.open("a"):
+            pass
+        if new:
+            path.unlink()
+    except OSError as error:
+        raise workload.WorkloadError(_unwritten(path, error)) from None
+
+
+def _unwritten(path: Path, error: OSError) -> str:
+    return f"--output {path}: cannot be written ({error.strerror}); name another file"
 
 
 def _items(

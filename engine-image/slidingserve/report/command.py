@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from slidingserve.command_line import complain
 from slidingserve.report.rows import ReportError, Results, load
 
 
@@ -27,12 +28,15 @@ def report_command(
         typer.Option("--notes", metavar="FILE.md", help="Text about deviations, put into the page."),
     ] = None,
 ) -> None:
-    """Draw the paper's Figures 4, 5, 6 and Tables 4, 5 from results: PNGs and one HTML page."""
+    """Draw the paper's Figures 4, 5, 6 and Tables 4, 5 from results: PNGs and one HTML page.
+
+    slidingserve report build/bench-paper/results.json --out report
+    """
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:
         left_out = draw(load(results), out, _text(notes))
     except ReportError as error:
-        console.print(f"slidingserve report: {error}", style="red")
+        complain("slidingserve report", error)
         raise typer.Exit(2) from None
     for name in left_out:
         console.print(f"{name}: left out, the results have no rows for it")

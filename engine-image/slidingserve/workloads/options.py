@@ -1,12 +1,13 @@
 """The command-line options of every command that takes a workload, and what they mean.
 
-``simulate``, ``goodput``, ``compare`` and ``bench`` annotate their parameters with the types below and call
-`opened` and `slos`. What cannot be read raises WorkloadError with the option, its value and a remedy.
+``simulate``, ``goodput`` and ``compare`` take `LoadOptions` and `FileOptions` as they are; ``bench``, which
+has a workload more, takes the parts. What cannot be read raises WorkloadError with option, value and remedy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -21,21 +22,9 @@ from slidingserve.workloads.slo import PAPER, Slo
 from slidingserve.workloads.trace import Trace, WorkloadError
 
 DEFAULT_REQUESTS = 2000
+LOAD, FILES = "Arrivals and promises", "Files of yours"
+"""Panels of the help: short names in each leave room for whole words beside them in 80 columns."""
 
-Workload = Annotated[
-    str,
-    typer.Option(
-        "--workload",
-        metavar="NAME|FILE",
-        help=f"{', '.join(names())}; or a .csv, .jsonl or ShareGPT .json file of yours.",
-    ),
-]
-Requests = Annotated[
-    int | None,
-    typer.Option(
-        "--requests", help=f"How many requests; default: {DEFAULT_REQUESTS}, of a recorded trace or file all."
-    ),
-]
 Qps = Annotated[
     float | None,
     typer.Option("--qps", help="Mean requests a second; a trace's own times are stretched to it."),
@@ -44,40 +33,96 @@ ArrivalsOption = Annotated[
     str | None,
     typer.Option(
         "--arrivals",
-        metavar="poisson|trace|switching[:LOW/HIGH/PERIOD/TOTAL]",
-        help="Default: a trace's own where it has times, else poisson. "
-        "Switching: two rates (1/s) in turn, for PERIOD s each, TOTAL s in all.",
+        metavar="KIND",
+        rich_help_panel=LOAD,
+        help="poisson, trace or switching:LOW/HIGH/PERIOD/TOTAL, two rates (1/s) in turn, PERIOD s each, "
+        "TOTAL s in all; default: a trace's own times where it has some, else poisson.",
     ),
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of arrivals, lengths and classes.")]
+Seed = Annotated[
+    int, typer.Option("--seed", rich_help_panel=LOAD, help="Seed of arrivals, lengths and classes.")
+]
 SloOption = Annotated[
     list[str] | None,
     typer.Option(
         "--slo",
         metavar="CLASS=TTFT/TBT",
+        rich_help_panel=LOAD,
         help="Promise of a class: TTFT in ms or as a multiple of the solo time (5x), TBT in ms; repeatable.",
     ),
 ]
-Column = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--column", metavar="FIELD=NAME", help=f"Column of a file for one of {', '.join(FIELDS)}; repeatable."
-    ),
-]
-TimeUnit = Annotated[
-    str | None,
-    typer.Option("--time-unit", help="Unit of a file's times that are numbers: s, ms, us, ns."),
-]
-ZeroOutputOption = Annotated[
-    str,
-    typer.Option("--zero-output", help="Rows of a file with 0 output tokens: one (take as 1), drop, refuse."),
-]
-MissingOutput = Annotated[
-    int | None, typer.Option("--missing-output", help="Output tokens of a file's rows that do not say.")
-]
-TokensPerWord = Annotated[
-    float, typer.Option("--tokens-per-word", help="Tokens of a word, for texts without a count.")
-]
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Which requests, and what they are promised; a rate is each command's own."""
+
+    workload: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME|FILE", help="A name from the list below, or a .csv, .jsonl or ShareGPT .json file."
+        ),
+    ] = "mixed_v1"
+    requests: Annotated[
+        int | None,
+        typer.Option(
+            help=f"How many requests; default: {DEFAULT_REQUESTS}, all of a recorded trace or file."
+        ),
+    ] = None
+    arrivals: ArrivalsOption = None
+    seed: Seed = 0
+    slo: SloOption = None
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """How a file is read."""
+
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=NAME",
+            rich_help_panel=FILES,
+            help=f"The file's column for one of {', '.join(FIELDS)}; repeatable.",
+        ),
+    ] = None
+    time_unit: Annotated[
+        str | None,
+        typer.Option(metavar="s|ms|us|ns", rich_help_panel=FILES, help="Unit of times that are numbers."),
+    ] = None
+    zero_output: Annotated[
+        str,
+        typer.Option(
+            metavar="one|drop|refuse",
+            rich_help_panel=FILES,
+            help="What to do with rows of 0 output tokens; one takes them as 1.",
+        ),
+    ] = "one"
+    missing_output: Annotated[
+        int | None, typer.Option(rich_help_panel=FILES, help="Output tokens of rows that do not say.")
+    ] = None
+    tokens_per_word: Annotated[
+        float, typer.Option(rich_help_panel=FILES, help="Tokens of a word, for texts without a count.")
+    ] = 1.3
+
+    def reading(self) -> Reading:
+        """As one value, checked. Raises WorkloadError."""
+        pairs = {}
+        for text in self.column or []:
+            field, equals, name = text.partition("=")
+            if not equals or not name or field not in FIELDS:
+                raise WorkloadError(
+                    f"--column {text!r}: write FIELD=NAME, with FIELD one of {', '.join(FIELDS)}"
+                )
+            pairs[field] = name
+        for known in get_args(ZeroOutput):
+            if self.zero_output == known:
+                return Reading(
+                    pairs, self.time_unit, known, self.missing_output, tokens_per_word=self.tokens_per_word
+                )
+        raise WorkloadError(
+            f"--zero-output {self.zero_output!r}: is none of {', '.join(get_args(ZeroOutput))}"
+        )
 
 
 def opened(
@@ -97,7 +142,7 @@ def opened(
         trace = get(workload, requests=requests, qps=qps, seed=seed, arrivals=kind, switch=switch)
         return trace, None
     path = Path(workload)
-    if not path.suffix and len(path.parts) == 1 and not _exists(path):
+    if not workload or (not path.suffix and len(path.parts) == 1 and not _exists(path)):
         raise WorkloadError(f"--workload {workload!r}: is neither a file nor one of {', '.join(names())}")
     return load(path, reading=reading, requests=requests, qps=qps, seed=seed, arrivals=kind, switch=switch)
 
@@ -112,26 +157,6 @@ def _exists(path: Path) -> bool:
 def is_named(workload: str) -> bool:
     """Whether it is a name of the catalogue (dashes or underscores)."""
     return workload.replace("-", "_") in names()
-
-
-def reading_of(
-    columns: Sequence[str] | None = None,
-    time_unit: str | None = None,
-    zero_output: str = "one",
-    missing_output: int | None = None,
-    tokens_per_word: float = 1.3,
-) -> Reading:
-    """The options about files as one value."""
-    pairs = {}
-    for text in columns or []:
-        field, equals, name = text.partition("=")
-        if not equals or not name or field not in FIELDS:
-            raise WorkloadError(f"--column {text!r}: write FIELD=NAME, with FIELD one of {', '.join(FIELDS)}")
-        pairs[field] = name
-    for known in get_args(ZeroOutput):
-        if zero_output == known:
-            return Reading(pairs, time_unit, known, missing_output, tokens_per_word=tokens_per_word)
-    raise WorkloadError(f"--zero-output {zero_output!r}: is none of {', '.join(get_args(ZeroOutput))}")
 
 
 def arrivals_of(text: str | None) -> tuple[Arrivals | None, Switching | None]:

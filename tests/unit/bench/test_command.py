@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 import typer
+from slidingserve.bench import report
 from slidingserve.bench.command import bench_command
 from slidingserve.cli import app as slidingserve
 from typer.testing import CliRunner, Result
@@ -81,6 +83,29 @@ def test_arguments_that_cannot_be_used_exit_2_and_say_what_to_write(
     done = run(*arguments)
     assert done.exit_code == 2
     assert says in done.output
+
+
+def test_a_result_that_cannot_be_written_is_refused_before_the_first_request(tmp_path: Path) -> None:
+    with threaded(lambda body, headers: "ok") as server:
+        done = run("--url", server.url, "--output", str(tmp_path))
+        assert server.seen == []
+    assert done.exit_code == 2
+    assert f"slidingserve bench: --output {tmp_path}: cannot be written (Is a directory)" in done.output
+
+
+def test_a_result_that_a_full_disk_refuses_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(report, "write", full)
+    with threaded(lambda body, headers: "ok") as server:
+        done = run(
+            "--url", server.url, "--requests", "2", "--rate", "100", "--output", str(tmp_path / "o.json")
+        )
+    assert done.exit_code == 1
+    assert "o.json: cannot be written (No space left on device)" in done.output
 
 
 def test_the_exit_status_survives_the_slidingserve_command() -> None:

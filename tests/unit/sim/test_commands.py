@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from slidingserve import cli
-from slidingserve.sim import options
+from slidingserve.sim.commands.policy import engine_of
 from slidingserve.sim.config import SimError
 from slidingserve.sim.store import Store
 from typer.testing import CliRunner
@@ -109,6 +109,17 @@ def test_compare_and_goodput_write_rows_and_remember_runs(tmp_path: Path) -> Non
         (["simulate", "--qps", "1", "--requests", "9", "--csv", "/dev/full"], "/dev/full: cannot be"),
         (["simulate", "--qps", "1", "--slo", "dialogue=1e308x/40"], "ttft_slowdown 1e+308"),
         (["simulate", "--qps", "1", "--serving-overhead", "1e300"], "--serving-overhead 1e+300"),
+        (["simulate", "--qps", "1", "--serving-overhead", "-5"], "--serving-overhead -5: give 0 to"),
+        (["simulate", "--qps", "1", "--workload", ""], "--workload ''"),
+        (["simulate", "--qps", "1", "--workload", "/"], "/: is a directory"),
+        (["simulate", "--qps", "nan"], "qps nan: must be above 0"),
+        (["simulate", "--qps", "inf"], "qps inf: must be above 0"),
+        (
+            ["simulate", "--qps", "1", "--requests", "100000000000"],
+            "requests 100000000000: must be 1 or more",
+        ),
+        (["compare", "--qps", "1", "--csv", "/"], "/: cannot be written"),
+        (["goodput", "--output", "/"], "/: cannot be written"),
         (["simulate", "--qps", "1e-6", "--requests", "2000"], "its arrivals span"),
         (["simulate", "--qps", "1", "--policy", "fcfs:budget=1,budget=2"], "budget is there twice"),
         (["simulate", "--qps", "1", "--policy", "fcfs:min_chunk=99999999999999999999"], "min_chunk '9999"),
@@ -163,7 +174,7 @@ def test_a_pause_of_thirty_years_takes_no_longer_than_one_of_a_minute(tmp_path: 
 
 
 def test_settings_of_policy_and_predictor_are_read_from_the_text() -> None:
-    config = options.engine(
+    config = engine_of(
         "slidingserve_paper:alpha=0.5,constructor=false,max_chunk=none,refresh_seconds=off,fit_seed=3",
         engine(),
     )
@@ -173,7 +184,7 @@ def test_settings_of_policy_and_predictor_are_read_from_the_text() -> None:
     assert config.predictor.refresh_seconds is None
     assert config.predictor.fit_seed == 3
     with pytest.raises(SimError, match="samples: 2 are too few"):
-        options.engine("fcfs:samples=2", engine())
+        engine_of("fcfs:samples=2", engine())
 
 
 def test_an_interrupted_search_says_how_to_go_on_and_does(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from slidingserve import workloads
 from slidingserve.workloads import Reading, WorkloadError
-from slidingserve.workloads.options import arrivals_of, reading_of, slo_of
+from slidingserve.workloads.options import FileOptions, arrivals_of, slo_of
 
 SETTINGS = settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -114,7 +114,7 @@ def test_lengths_and_times_of_any_size(tmp_path: Path, rows: list[dict[str, obje
 @SETTINGS
 @given(text=st.text(max_size=30))
 def test_options(text: str) -> None:
-    for parse in (arrivals_of, slo_of, lambda one: reading_of([one])):
+    for parse in (arrivals_of, slo_of, lambda one: FileOptions([one]).reading()):
         for candidate in (text, f"switching:{text}", f"a={text}", f"a={text}/{text}", f"prompt={text}"):
             try:
                 parse(candidate)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from slidingserve.workloads import WorkloadError
 from slidingserve.workloads.arrivals import Switching
-from slidingserve.workloads.options import arrivals_of, opened, reading_of, slo_of, slos
+from slidingserve.workloads.options import FileOptions, arrivals_of, opened, slo_of, slos
 from slidingserve.workloads.slo import PAPER, Slo
 
 
@@ -78,7 +78,7 @@ def test_names_take_dashes_and_2000_requests_unless_they_end_by_themselves() -> 
 def test_a_file_brings_its_report(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("when,prompt_tokens,output_tokens\n0,1,1\n1,1,\n")
-    trace, report = opened(str(path), reading=reading_of(["arrival=when"]))
+    trace, report = opened(str(path), reading=FileOptions(column=["arrival=when"]).reading())
     assert len(trace) == 1
     assert report is not None
     assert len(report.bad) == 1
@@ -94,4 +94,4 @@ def test_what_is_neither_a_name_nor_a_file_is_refused_with_the_names() -> None:
 )
 def test_options_about_files_are_checked(columns: list[str], zero: str) -> None:
     with pytest.raises(WorkloadError, match=r"--column|--zero-output"):
-        reading_of(columns, zero_output=zero)
+        FileOptions(columns, zero_output=zero).reading()

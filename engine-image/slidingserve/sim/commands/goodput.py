@@ -7,16 +7,20 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from slidingserve import policies
+from slidingserve.command_line import flat
 from slidingserve.sim import options as o
 from slidingserve.sim import output
-from slidingserve.sim.config import SimConfig
-from slidingserve.sim.goodput import TOLERANCE, JobsAt, Search
+from slidingserve.sim.commands.policy import engines_of
+from slidingserve.sim.config import SimConfig, SimError
+from slidingserve.sim.goodput import CRITERIA, TOLERANCE, Criterion, JobsAt, Search
 from slidingserve.sim.jobs import Job
 from slidingserve.sim.pool import carry_out
 from slidingserve.sim.progress import reported
-from slidingserve.sim.store import Store, default_directory
-from slidingserve.workloads import options as w
+from slidingserve.workloads.options import FileOptions, LoadOptions
 
+EPILOG = o.NAMES
+_DEFAULT = [policies.DEFAULT_POLICY]
 _COLUMNS = {
     "policy": "policy",
     "goodput_qps": "goodput 1/s",
@@ -25,79 +29,63 @@ _COLUMNS = {
 }
 
 
+@flat
 def goodput_command(
-    workload: w.Workload = "mixed_v1",
-    policy: o.PoliciesOption = None,
+    *,
+    load: LoadOptions,
+    policy: o.PoliciesOption = _DEFAULT,
+    engine: o.EngineOptions,
+    files: FileOptions,
     criterion: Annotated[
-        str, typer.Option(help="overall: 1 % of all requests may miss; per_class: 1 % of every class.")
+        str,
+        typer.Option(
+            metavar="overall|per_class",
+            rich_help_panel=o.RUNS,
+            help="Whether 1 % of all requests may miss, or 1 % of every class.",
+        ),
     ] = "overall",
-    hardware: o.HardwareOption = o.DEFAULT_HARDWARE,
-    requests: w.Requests = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="Draws that are pooled, from --seed on.")] = 3,
-    seed: w.Seed = 0,
+    seeds: o.SeedsOption = 3,
     tolerance: Annotated[
-        float, typer.Option(help="Relative distance of the two rates at which it ends.")
+        float,
+        typer.Option(rich_help_panel=o.RUNS, help="Relative distance of the two rates at which it ends."),
     ] = TOLERANCE,
-    start: Annotated[float, typer.Option(help="Where to look first, requests a second.")] = 1.0,
-    arrivals: w.ArrivalsOption = None,
-    slo: w.SloOption = None,
-    serving_overhead: o.Overhead = None,
-    noise: o.Noise = None,
-    max_tokens: o.MaxTokens = None,
-    max_requests: o.MaxRequests = None,
-    kv_tokens: o.KvTokens = None,
-    prefix_caching: o.PrefixCaching = True,
-    asynchronous: o.AsyncOption = False,
-    column: w.Column = None,
-    time_unit: w.TimeUnit = None,
-    zero_output: w.ZeroOutputOption = "one",
-    missing_output: w.MissingOutput = None,
-    tokens_per_word: w.TokensPerWord = 1.3,
-    workers: o.Workers = 2,
-    cache: o.CacheOption = None,
-    out: o.OutputOption = None,
-    csv: o.CsvOption = None,
+    start: Annotated[
+        float, typer.Option(rich_help_panel=o.RUNS, help="Where to look first, requests a second.")
+    ] = 1.0,
+    search: o.SearchOptions,
 ) -> None:
     """Search the highest request rate at which at most 1 % of the requests miss a deadline.
 
     slidingserve goodput --workload mixed_v1
 
-    slidingserve goodput --policy slidingserve_paper --policy qoserve --policy sarathi_edf:budget=128
+    slidingserve goodput --policy slidingserve_paper --policy qoserve
 
     Finished runs are kept: the same command after an interrupt goes on from there.
     """
     with output.said_in_one_line("goodput"):
-        output.check_writable(out, csv)
-        o.check_workers(workers)
-        limits = max_tokens, max_requests, kv_tokens, prefix_caching, asynchronous
-        engines = o.chosen(policy, o.base(hardware, serving_overhead, noise, *limits))
-        reading = w.reading_of(column, time_unit, zero_output, missing_output, tokens_per_word)
-        source = o.Source(workload, requests, arrivals, reading, w.slos(slo))
-        draws = o.seeds_of(seed, seeds)
+        store = search.checked()
+        engines = engines_of(policy, engine.config())
+        source = o.source(load, files)
+        draws = o.seeds_of(load.seed, seeds)
         searches = {
             name: Search(
                 _jobs(source, config, draws),
-                criterion=o.criterion(criterion),
+                criterion=_criterion(criterion),
                 tolerance=tolerance,
-                start=o.rate(start),
+                start=_rate(start),
             )
             for name, config in engines.items()
         }
-        store = Store(cache or default_directory())
     with output.said_in_one_line("goodput", store):
         with reported("goodput") as report:
-            carry_out(list(searches.values()), store, workers, report)
+            carry_out(list(searches.values()), store, search.workers, report)
         rows: list[dict[str, Any]] = [
-            {"policy": name, **search.result.to_json()} for name, search in searches.items()
+            {"policy": name, **found.result.to_json()} for name, found in searches.items()
         ]
-        about = {"workload": workload, "hardware": hardware, "seeds": draws}
-        title = f"goodput of {workload} on {hardware}, {criterion}"
+        title = f"goodput of {load.workload} on {engine.hardware}, {criterion}"
         shown = [{**row, "misses": _misses(row)} for row in rows]
         output.show(Console(highlight=False), title, shown, _COLUMNS)
-        if out is not None:
-            output.write_json(out, {**about, "rows": rows})
-        if csv is not None:
-            output.write_csv(csv, [{**about, **row} for row in rows])
+        search.write({"workload": load.workload, "hardware": engine.hardware, "seeds": draws}, rows)
 
 
 def _misses(row: dict[str, Any]) -> str:
@@ -113,3 +101,16 @@ def _jobs(source: o.Source, config: SimConfig, seeds: list[int]) -> JobsAt:
         return [source.job(config, qps, seed) for seed in seeds]
 
     return at
+
+
+def _criterion(text: str) -> Criterion:
+    for known in CRITERIA:
+        if text == known:
+            return known
+    raise SimError(f"--criterion {text!r}: is none of {', '.join(CRITERIA)}")
+
+
+def _rate(qps: float) -> float:
+    if not 0 < qps < float("inf"):
+        raise SimError(f"--start {qps:g}: is no rate; give requests a second above 0")
+    return qps

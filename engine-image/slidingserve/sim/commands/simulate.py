@@ -10,11 +10,14 @@ import typer
 from rich.console import Console
 
 from slidingserve import policies
+from slidingserve.command_line import flat
 from slidingserve.sim import metrics, output
 from slidingserve.sim import options as o
+from slidingserve.sim.commands.policy import engine_of
 from slidingserve.sim.run import run
-from slidingserve.workloads import options as w
+from slidingserve.workloads.options import FileOptions, LoadOptions, Qps
 
+EPILOG = o.NAMES
 _COLUMNS = {
     "class": "class",
     "requests": "requests",
@@ -27,49 +30,37 @@ _COLUMNS = {
 }
 
 
+@flat
 def simulate_command(
-    workload: w.Workload = "mixed_v1",
-    qps: w.Qps = None,
+    *,
+    load: LoadOptions,
+    qps: Qps = None,
     policy: o.PolicyOption = policies.DEFAULT_POLICY,
-    hardware: o.HardwareOption = o.DEFAULT_HARDWARE,
-    requests: w.Requests = None,
-    arrivals: w.ArrivalsOption = None,
-    seed: w.Seed = 0,
-    slo: w.SloOption = None,
-    serving_overhead: o.Overhead = None,
-    noise: o.Noise = None,
-    max_tokens: o.MaxTokens = None,
-    max_requests: o.MaxRequests = None,
-    kv_tokens: o.KvTokens = None,
-    prefix_caching: o.PrefixCaching = True,
-    asynchronous: o.AsyncOption = False,
-    column: w.Column = None,
-    time_unit: w.TimeUnit = None,
-    zero_output: w.ZeroOutputOption = "one",
-    missing_output: w.MissingOutput = None,
-    tokens_per_word: w.TokensPerWord = 1.3,
-    out: o.OutputOption = None,
+    engine: o.EngineOptions,
+    files: FileOptions,
+    output_file: o.OutputOption = None,
     csv: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE.csv", help="Write every request as CSV.")
+        Path | None,
+        typer.Option(metavar="FILE.csv", rich_help_panel=o.RESULTS, help="Write every request as CSV."),
     ] = None,
     steps: Annotated[
-        Path | None, typer.Option("--steps", metavar="FILE.csv", help="Write every batch as CSV.")
+        Path | None,
+        typer.Option(metavar="FILE.csv", rich_help_panel=o.RESULTS, help="Write every batch as CSV."),
     ] = None,
 ) -> None:
     """Run a workload once on a simulated engine and say which promises were kept.
 
     slidingserve simulate --workload mixed_v1 --qps 1.5
 
-    slidingserve simulate --workload mixed_v1 --qps 1.5 --policy sarathi_edf:budget=256
+    slidingserve simulate --qps 1.5 --policy sarathi_edf:budget=256
 
-    slidingserve simulate --workload my.csv --slo dialogue=500/40 --csv requests.csv
+    slidingserve simulate --workload my.csv --slo dialogue=500/40 --csv out.csv
     """
     with output.said_in_one_line("simulate"):
-        output.check_writable(out, csv, steps)
-        limits = max_tokens, max_requests, kv_tokens, prefix_caching, asynchronous
-        config = o.engine(policy, o.base(hardware, serving_overhead, noise, *limits))
-        reading = w.reading_of(column, time_unit, zero_output, missing_output, tokens_per_word)
-        source = o.Source(workload, requests, arrivals, reading, w.slos(slo))
+        output.check_writable(output_file, csv, steps)
+        config = engine_of(policy, engine.config())
+        source = o.source(load, files)
+        seed = load.seed
         for line in source.notes(qps, seed):
             Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(line)
         job = source.job(config, qps, seed)
@@ -77,11 +68,11 @@ def simulate_command(
             result = run(job.trace, job.ttft, job.tbt, config, seed, steps=steps is not None)
         summary = metrics.summary(result)
         rate = f"{job.trace.qps:.3g} requests/s" if math.isfinite(job.trace.qps) else "all at once"
-        title = f"{policy} on {config.hardware.title}, {workload}, {rate}"
+        title = f"{policy} on {config.hardware.title}, {load.workload}, {rate}"
         _show(title, summary)
-        if out is not None:
-            about = {"policy": policy, "hardware": hardware, "workload": workload, "qps": job.trace.qps}
-            output.write_json(out, {**about, "seed": seed, **summary})
+        if output_file is not None:
+            about = {"policy": policy, "hardware": engine.hardware, "workload": load.workload}
+            output.write_json(output_file, {**about, "qps": job.trace.qps, "seed": seed, **summary})
         if csv is not None:
             output.write_csv(csv, output.request_rows(result))
         if steps is not None and result.steps is not None:

@@ -1,0 +1,73 @@
+"""What all commands have in common: groups of options that are declared once, and errors in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Any, get_type_hints
+
+import typer
+
+# The base of all that the parser refuses. It has no public name: typer brings a click of its own.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def flat(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for typer, which has no groups of options: each parameter that is a dataclass becomes an
+    option a field."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        if name in groups:
+            types = get_type_hints(groups[name], include_extras=True)
+            options = [(field.name, field.default, types[field.name]) for field in fields(groups[name])]
+        else:
+            options = [(name, parameter.default, hints[name])]
+        parameters += [
+            Parameter(option, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for option, default, kind in options
+        ]
+
+    @wraps(command)
+    def flattened(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    flattened.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    flattened.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flattened
+
+
+def run(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> int:
+    """Run a command line to its exit status. Typer frames what it cannot parse in a box of several
+    lines; here that is one line, as all other errors are."""
+    try:
+        return app(args=args, prog_name=name, standalone_mode=False) or 0
+    except _UsageError as error:
+        context = getattr(error, "ctx", None)
+        place = context.command_path if context else name
+        # Without arguments typer prints the help and raises an error without words.
+        if said := _sentence(error):
+            complain(place, f"{said}{'' if said[-1] in '.?' else '.'} See {place} --help")
+        return 2
+
+
+def complain(command: str, text: object) -> None:
+    """One line for people on standard error, as long as it is: a fold would break what they copy."""
+    typer.secho(f"{command}: {text}", fg=typer.colors.RED, err=True)
+
+
+def _sentence(error: Any) -> str:
+    """Option, value and what it must be, where typer leaves the value out."""
+    from pydantic import ValidationError  # not needed to start, which each child process of vLLM does again
+
+    if isinstance(cause := error.__cause__, ValidationError):
+        first = cause.errors()[0]
+        option = error.param.get_error_hint().replace("'", "")
+        wanted = first["msg"].removeprefix("Input should be ").partition(",")[0]
+        return f"{option} {first['input']!r}: must be {wanted}"
+    return str(error.format_message())
