@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 from slidingserve.config import PredictorSettings
@@ -18,7 +19,7 @@ from slidingserve.core.columns import BRANCHES, Decision
 from slidingserve.predictor.features import Features, batch_features
 from slidingserve.predictor.profile import ProfileKey
 from slidingserve.server import state
-from slidingserve.server.live import LiveConfig, View
+from slidingserve.server.live import LiveConfig, Rejected, View
 from slidingserve.server.metrics import series
 from slidingserve.server.runtime import Runtime
 from slidingserve.vllm_adapter import tally
@@ -39,6 +40,11 @@ MOST_ERRORS_LOGGED = 100
 class CoreAgent:
     """One an engine core."""
 
+    force: Force
+    """Decides the steps: one object, swapped by reference."""
+    _in_force: View
+    """What `force` was made of: while the latest configuration is compiled, the one before it."""
+
     def __init__(self, runtime: Runtime, *, index: int, engine: str, limits: Limits, key: ProfileKey) -> None:
         """`index`: of this core in its pod. `engine`: the label of its metrics."""
         self.engine = engine
@@ -47,6 +53,7 @@ class CoreAgent:
         self._clock = BatchClock()
         self._errors: set[str] = set()
         self._reporting = threading.Lock()
+        self._stop = threading.Event()
         self._planned = False
         self._serving = False
         self._stuck = False
@@ -60,7 +67,8 @@ class CoreAgent:
         )
         self.learner = Learner(engine, limits, key, runtime.profile_dir, self._predictor_settings)
         self._observer = Observer(Table(self._default_promise))
-        self._changed(self.live.view)
+        self._put_in_force(self.live.view)
+        self.report()
 
     def start(self) -> None:
         """Begin to watch, learn and report."""
@@ -68,44 +76,50 @@ class CoreAgent:
         self.live.start()
         threading.Thread(target=self._beat, name="slidingserve-agent", daemon=True).start()
 
+    def stop(self) -> None:
+        """End both threads soon."""
+        self._stop.set()
+        self.live.stop()
+
     # --- in the engine's loop
     # -------------------------------------------------------------------------------------
     def prepare(self, scheduler: Any) -> Step:
         """Plan the next step and arrange the scheduler for it. An empty step means vLLM's own order."""
-        force = self.force
-        step, self._planned = Step(), False
-        if self.learner.calibrating or not scheduler.requests or scheduler.pause_state.name != "UNPAUSED":
-            self._observer.stale = True
-            return step
-        begin = time.perf_counter()
-        branch = "stock"
+        force, step, begin = self.force, Step(), time.perf_counter()
+        decision, branch = None, ""
         try:
-            decision = None if self._stuck else self._decide(scheduler, force, step)
-            self._planned = decision is not None
+            if self._has_work(scheduler):
+                branch = "stock"
+                decision = self._decide(scheduler, force, step)
             if decision is not None:
                 branch = BRANCHES[decision.branch]
                 series("plan_seconds", self.engine, force.policy).observe(time.perf_counter() - begin)
-            else:
-                self._observer.stale = True
         except Exception as error:
             # Whatever a planner does, the engine serves on: this step is vLLM's.
             step.restore(scheduler)
-            step = Step()
-            branch = "fallback"
-            self._observer.stale = True
+            step, decision, branch = Step(), None, "fallback"
             self._failed(error)
-        series("plans", self.engine, force.policy, branch).inc()
+        self._planned = decision is not None
+        if decision is None:
+            self._observer.stale = True
+        if branch:
+            series("plans", self.engine, force.policy, branch).inc()
         return step
 
+    def _has_work(self, scheduler: Any) -> bool:
+        """Whether there is anything to plan; a calibration's batches are made in vLLM's order."""
+        unpaused = scheduler.pause_state.name == "UNPAUSED"
+        return bool(scheduler.requests) and unpaused and not self.learner.calibrating
+
     def _decide(self, scheduler: Any, force: Force, step: Step) -> Decision | None:
-        if force.plan is None:
+        if force.plan is None or self._stuck:
             return None  # fcfs is untouched by construction: nothing is even looked at
         now = self._clock.idle_at(time.monotonic()) + self.delivery
         seen = self._observer.observe(scheduler, now, self.learner.throughput)
         if not seen.requests:
             return None
         decision = force.plan(seen.columns, self.learner.model.matrix, force.settings)
-        self._observer.table.relegated[seen.table_rows] = decision.relegated
+        self._observer.table.held.relegated[seen.table_rows] = decision.relegated
         step.apply(scheduler, seen, decision)
         return decision
 
@@ -149,10 +163,14 @@ class CoreAgent:
 
     def _failed(self, error: Exception) -> None:
         series("planner_errors", self.engine).inc()
-        text = f"{type(error).__name__}: {error}"
+        self._log_once(error, "planning failed, vLLM's own order serves this step")
+
+    def _log_once(self, error: Exception, what: str) -> None:
+        """What fails in each step, or each second, would fill a disk."""
+        text = f"{what}: {type(error).__name__}: {error}"
         if text not in self._errors and len(self._errors) < MOST_ERRORS_LOGGED:
             self._errors.add(text)
-            logger.exception("slidingserve: planning failed, vLLM's own order serves this step (logged once)")
+            logger.error("slidingserve: %s (logged once)", what, exc_info=error)
 
     # --- between steps
     # --------------------------------------------------------------------------------------------
@@ -168,20 +186,34 @@ class CoreAgent:
     def _changed(self, view: View) -> None:
         """A configuration was taken or refused: compile what it needs, swap the settings as one object, then
         report at once."""
+        try:
+            self._put_in_force(view)
+        except Exception as error:
+            # A compiler that fails, a full disk: the policy in force decides on, and the report says why.
+            config = view.config
+            why = f"scheduler.policy: {config.scheduler.policy} cannot be put in force: {error!r}"
+            logger.exception("slidingserve: %s; what was in force stays", why)
+            rejected = Rejected(config.revision, config.generation, why)
+            self._in_force = replace(self._in_force, rejected=rejected)
+        self.report()
+
+    def _put_in_force(self, view: View) -> None:
         self.force = force_of(view.config, self.learner.model.matrix, serving=self._serving)
         self._in_force = view
         series("alpha", self.engine).set(view.config.alpha)
-        self.report()
 
     def _beat(self) -> None:
-        while True:
-            time.sleep(BEAT_SECONDS)
-            try:
-                self.delivery = self._measured_delivery()
-                self.learner.refresh()
-                self.report()
-            except Exception:
-                logger.exception("slidingserve: the predictor's refresh failed; the model in force stays")
+        while not self._stop.wait(BEAT_SECONDS):
+            self.refresh()
+
+    def refresh(self) -> None:
+        """What happens every second: measure, learn, report."""
+        try:
+            self.delivery = self._measured_delivery()
+            self.learner.refresh()
+            self.report()
+        except Exception as error:
+            self._log_once(error, "the predictor's refresh failed, the model in force stays")
 
     def _measured_delivery(self) -> float:
         """That of the slowest API server of this pod."""
@@ -191,7 +223,6 @@ class CoreAgent:
     def report(self) -> None:
         """Write this process's state file; a full disk is logged, not fatal."""
         with self._reporting:  # or an older document might be written last
-            # Not the latest one read: while that is being compiled, the one before it decides.
             _write(self._runtime, self._index, {**self._in_force.to_json(), **self.learner.to_json()})
 
 

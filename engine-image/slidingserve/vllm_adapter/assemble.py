@@ -10,54 +10,66 @@ from typing import NamedTuple
 import numpy as np
 
 from slidingserve.core.batch import DECODE, PREFILL, WAITING
-from slidingserve.core.columns import Bools, Bytes, Floats, Ints
+from slidingserve.core.columns import Bools, Bytes, Columns, Floats, Ints
 from slidingserve.core.compiled import compiled
 
 
-class Assembled(NamedTuple):
-    """The arrays of `Columns` for n requests, and where they came from."""
+class Held(NamedTuple):
+    """What requests are held to and, while they wait, how far they are: columns by row of `held.Table`."""
 
+    arrival: Floats
+    """a of equation 1."""
+    ttft: Floats
+    """L_ttft."""
+    tbt: Floats
+    """L_tbt."""
+    safeguard: Bools
+    """g of equation 12."""
+    relegated: Bools
+    """What a plan relegated: sticky for the life of the request, preempted or not."""
+    total: Ints
+    """Of waiting requests: prompt tokens, and after a preemption output too."""
+    computed: Ints
+    """Of waiting requests: tokens in the KV cache."""
+    outputs: Ints
+    """Of waiting requests: tokens delivered, k of equation 1."""
+    prompt: Ints
+    """Prompt tokens."""
+    longest: Ints
+    """The most output tokens."""
+
+
+class Moment(NamedTuple):
+    """The fields of `Columns` that are no arrays."""
+
+    now: float
+    max_tokens: int
+    max_admissions: int
+    free_kv_tokens: int
+    throughput: float
+
+
+class Assembled(NamedTuple):
+    """`Columns`, and where they came from."""
+
+    columns: Columns
+    table_rows: Ints
+    """Rows of the table, by row of the columns."""
     kept: Ints
     """Which of the requests that hold KV blocks are in it."""
     running: int
     """How many of these run."""
-    table_rows: Ints
-    phase: Bytes
-    arrival: Floats
-    remaining: Ints
-    cached: Ints
-    slack: Floats
-    tbt_limit: Floats
-    ttft_limit: Floats
-    safeguard: Bools
-    relegated: Bools
     lost: Ints
     """Running prefills that are relegated or past their deadline."""
 
 
 @compiled
-def assemble(
-    facts: Ints,
-    held: Ints,
-    running: int,
-    waiting: Ints,
-    now: float,
-    arrival: Floats,
-    ttft: Floats,
-    tbt: Floats,
-    safeguard: Bools,
-    relegated: Bools,
-    total: Ints,
-    computed: Ints,
-    outputs: Ints,
-    prompts: Ints,
-    longest: Ints,
-) -> Assembled:
+def assemble(facts: Ints, begun: Ints, running: int, waiting: Ints, held: Held, moment: Moment) -> Assembled:
     """The state of an engine from numbers.
 
     `facts`: computed tokens, output tokens and output placeholders of the requests that hold KV blocks,
-    shape (m, 3), the first `running` of them in `scheduler.running`; `held`: their table rows. `waiting`:
-    table rows of those that wait. The rest: columns of the table.
+    shape (m, 3), the first `running` of them in `scheduler.running`; `begun`: their table rows. `waiting`:
+    table rows of those that wait.
     """
     most = len(facts) + len(waiting)
     kept = np.empty(len(facts), np.int64)
@@ -66,14 +78,13 @@ def assemble(
     cached = np.empty(most, np.int64)
     delivered = np.empty(most, np.int64)
     phase = np.empty(most, np.int8)
-    lost = np.empty(running, np.int64)
-    n = kept_running = count = 0
+    n = kept_running = 0
     for i in range(len(facts)):
-        row = held[i]
+        row = begun[i]
         done, output, placeholders = facts[i]
-        prompt = prompts[row]
+        prompt = held.prompt[row]
         # As vLLM: its last token is in flight, so it takes no further step.
-        if placeholders > 0 and done + 2 - placeholders >= prompt + longest[row]:
+        if placeholders > 0 and done + 2 - placeholders >= prompt + held.longest[row]:
             continue
         kept[n] = i
         rows[n] = row
@@ -89,36 +100,32 @@ def assemble(
     started = n
     for row in waiting:
         rows[n] = row
-        left[n] = max(total[row] - computed[row], 1)
-        cached[n] = computed[row]
-        delivered[n] = outputs[row]
+        left[n] = max(held.total[row] - held.computed[row], 1)
+        cached[n] = held.computed[row]
+        delivered[n] = held.outputs[row]
         phase[n] = WAITING
         n += 1
     at = rows[:n]
-    began = arrival[at]
-    first = ttft[at]
-    each = tbt[at]
-    slack = began + first + delivered[:n] * each - now
-    gone = relegated[at]
-    for i in range(kept_running):
-        if phase[i] == PREFILL and (gone[i] or slack[i] <= 0):
-            lost[count] = i
-            count += 1
-    return Assembled(
-        kept[:started],
-        kept_running,
-        at,
-        phase[:n],
-        began,
-        left[:n],
-        cached[:n],
-        slack,
-        each,
-        first,
-        safeguard[at],
-        gone,
-        lost[:count],
+    arrival, ttft, tbt = held.arrival[at], held.ttft[at], held.tbt[at]
+    columns = Columns(
+        now=moment.now,
+        phase=phase[:n],
+        arrival=arrival,
+        remaining=left[:n],
+        cached=cached[:n],
+        slack=arrival + ttft + delivered[:n] * tbt - moment.now,
+        tbt_limit=tbt,
+        ttft_limit=ttft,
+        safeguard=held.safeguard[at],
+        relegated=held.relegated[at],
+        max_tokens=moment.max_tokens,
+        max_admissions=moment.max_admissions,
+        free_kv_tokens=moment.free_kv_tokens,
+        throughput=moment.throughput,
     )
+    late = columns.relegated | (columns.slack <= 0)
+    lost = np.flatnonzero((columns.phase == PREFILL)[:kept_running] & late[:kept_running])
+    return Assembled(columns, at, kept[:started], kept_running, lost)
 
 
 class Arranged(NamedTuple):

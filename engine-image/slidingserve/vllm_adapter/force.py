@@ -23,7 +23,7 @@ from slidingserve.core.batch import batch_of
 from slidingserve.core.columns import Columns, Decision, Weights
 from slidingserve.core.settings import Settings
 from slidingserve.predictor.calibration import default_model
-from slidingserve.vllm_adapter.assemble import Assembled, arrange, assemble, match
+from slidingserve.vllm_adapter.assemble import Moment, arrange, assemble, match
 from slidingserve.vllm_adapter.held import Table
 
 logger = logging.getLogger("vllm.slidingserve")
@@ -78,15 +78,9 @@ def _first_call(plan: Plan, weights: Weights, settings: Settings) -> None:
     table = Table(lambda prompt: (1.0, 0.1, False))
     facts = np.array([[60, 1, 0], [60, 0, 0]], np.int64)
     rows = match(np.arange(4), np.arange(4), np.arange(3))
-    table.prompt[:2] = table.total[2] = 100
-    made = assemble(
-        facts, rows[:2], 2, rows[2:], 0.0, table.arrival, table.ttft, table.tbt, table.safeguard,
-        table.relegated, table.total, table.computed, table.outputs, table.prompt, table.longest,
-    )  # fmt: skip
-    arrays = {name: getattr(made, name) for name in Columns._fields if name in Assembled._fields}
-    columns = Columns(
-        now=0.0, max_tokens=256, max_admissions=8, free_kv_tokens=4096, throughput=1000.0, **arrays
-    )
+    table.held.prompt[:2] = table.held.total[2] = 100
+    moment = Moment(now=0.0, max_tokens=256, max_admissions=8, free_kv_tokens=4096, throughput=1000.0)
+    columns = assemble(facts, rows[:2], 2, rows[2:], table.held, moment).columns
     decision = plan(columns, weights, settings)
     arrange(columns.phase, decision.tokens, decision.order, decision.relegated, 2, 2)
     batch_of(columns, decision.tokens)

@@ -37,6 +37,7 @@ HOOKS = (
         "Scheduler.update_from_output",
         ("self", "scheduler_output", "model_runner_output"),
     ),
+    Hook("vllm.v1.core.sched.scheduler", "Scheduler.shutdown", ("self",)),
     Hook(
         "vllm.v1.core.sched.async_scheduler",
         "AsyncScheduler._update_after_schedule",

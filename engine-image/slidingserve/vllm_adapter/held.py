@@ -1,7 +1,7 @@
-"""What each request is held to: its promise, read once and never trusted, as a row of columns.
+"""What each request is held to: its promise, read once and never trusted, as a row of columns (`Held`).
 
 A request carries the number of its row; the columns hold what does not change from step to step, so
-that a round gathers it by row instead of asking every request.
+that `observe` gathers it by row instead of asking every request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from slidingserve.core.columns import Ints
 from slidingserve.server.promise import KEY
-from slidingserve.vllm_adapter.assemble import match
+from slidingserve.vllm_adapter.assemble import Held, match
 
 # Attributes that we put on vLLM's requests.
 ROW = "slidingserve_row"
@@ -41,31 +41,12 @@ Default = Callable[[int], tuple[float, float, bool]]
 
 
 class Table:
-    """The columns, by row; a row is used again when its request is gone."""
+    """The rows, `held`; one is used again when its request is gone."""
 
     def __init__(self, default: Default) -> None:
         self._default = default
         self._free = list(range(_FIRST_SIZE))
-        self.arrival = np.zeros(_FIRST_SIZE)
-        """a of equation 1."""
-        self.ttft = np.zeros(_FIRST_SIZE)
-        """L_ttft."""
-        self.tbt = np.zeros(_FIRST_SIZE)
-        """L_tbt."""
-        self.safeguard = np.zeros(_FIRST_SIZE, np.bool_)
-        """g of equation 12."""
-        self.relegated = np.zeros(_FIRST_SIZE, np.bool_)
-        """What a plan relegated: sticky for the life of the request, preempted or not."""
-        self.total = np.zeros(_FIRST_SIZE, np.int64)
-        """Of waiting requests: prompt tokens, and after a preemption output too."""
-        self.computed = np.zeros(_FIRST_SIZE, np.int64)
-        """Of waiting requests: tokens in the KV cache."""
-        self.outputs = np.zeros(_FIRST_SIZE, np.int64)
-        """Of waiting requests: tokens delivered, k of equation 1."""
-        self.prompt = np.zeros(_FIRST_SIZE, np.int64)
-        """Prompt tokens."""
-        self.longest = np.zeros(_FIRST_SIZE, np.int64)
-        """The most output tokens."""
+        self.held = _blank(_FIRST_SIZE)
 
     def hold(self, request: Any, everyone: Iterable[Any]) -> int:
         """The row of a request, which is given one, and a promise, where it has none yet or new sampling
@@ -84,10 +65,10 @@ class Table:
         row: int = getattr(request, ROW, NONE)
         if row == NONE:
             row = self._row(everyone)
-            self.relegated[row] = False
-        promise = read(request, self._default)
-        self.arrival[row], self.ttft[row], self.tbt[row], self.safeguard[row] = promise
-        self.prompt[row], self.longest[row] = request.num_prompt_tokens, request.max_tokens
+            self.held.relegated[row] = False
+        held, promise = self.held, read(request, self._default)
+        held.arrival[row], held.ttft[row], held.tbt[row], held.safeguard[row] = promise
+        held.prompt[row], held.longest[row] = request.num_prompt_tokens, request.max_tokens
         setattr(request, PARAMS, request.sampling_params)
         setattr(request, ROW, row)
         return row
@@ -95,22 +76,36 @@ class Table:
     def note(self, request: Any, everyone: Iterable[Any]) -> int:
         """Note the tokens of a request that waits for compute: nothing changes them until it runs."""
         row = self.hold(request, everyone)
-        self.total[row] = request.num_tokens
-        self.computed[row] = request.num_computed_tokens
-        self.outputs[row] = request.num_output_tokens
+        self.held.total[row] = request.num_tokens
+        self.held.computed[row] = request.num_computed_tokens
+        self.held.outputs[row] = request.num_output_tokens
         return row
 
     def _row(self, everyone: Iterable[Any]) -> int:
         if not self._free:
             used = {getattr(one, ROW, NONE) for one in everyone}
-            size = len(self.arrival)
+            size = len(self.held.arrival)
             self._free = [row for row in range(size) if row not in used]
             if len(self._free) < size // 4:
                 self._free += range(size, 2 * size)
-                for name, column in vars(self).items():
-                    if isinstance(column, np.ndarray):
-                        setattr(self, name, np.concatenate([column, np.zeros_like(column)]))
+                both: Any = zip(self.held, _blank(size), strict=True)
+                self.held = Held(*map(np.concatenate, both))
         return self._free.pop()
+
+
+def _blank(rows: int) -> Held:
+    return Held(
+        arrival=np.zeros(rows),
+        ttft=np.zeros(rows),
+        tbt=np.zeros(rows),
+        safeguard=np.zeros(rows, np.bool_),
+        relegated=np.zeros(rows, np.bool_),
+        total=np.zeros(rows, np.int64),
+        computed=np.zeros(rows, np.int64),
+        outputs=np.zeros(rows, np.int64),
+        prompt=np.zeros(rows, np.int64),
+        longest=np.zeros(rows, np.int64),
+    )
 
 
 def read(request: Any, default: Default) -> Promise:

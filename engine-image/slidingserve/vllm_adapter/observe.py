@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from slidingserve.core.columns import Columns, Ints
-from slidingserve.vllm_adapter.assemble import assemble
+from slidingserve.vllm_adapter.assemble import Moment, assemble
 from slidingserve.vllm_adapter.held import NONE, Roster, Table
 
 PLANNABLE = ("WAITING", "PREEMPTED")
@@ -60,34 +60,26 @@ class Observer:
         held = self._begun.rows(begun, lambda request: table.hold(request, everyone))
         numbers = np.fromiter(chain.from_iterable(map(_facts, begun)), np.int64, 3 * len(begun))
         waiting, rows = self._queue(scheduler)
-        made = assemble(
-            numbers.reshape(-1, 3), held, len(scheduler.running), rows, float(now), table.arrival, table.ttft,
-            table.tbt, table.safeguard, table.relegated, table.total, table.computed, table.outputs,
-            table.prompt, table.longest,
-        )  # fmt: skip
+        size, pool = scheduler.block_size, scheduler.kv_cache_manager.block_pool
+        moment = Moment(
+            now=float(now),
+            max_tokens=int(scheduler.max_num_scheduled_tokens),
+            max_admissions=max(int(scheduler.max_num_active_reqs) - active(scheduler), 0),
+            free_kv_tokens=int(pool.get_num_free_blocks() * size),
+            throughput=float(throughput),
+        )
+        made = assemble(numbers.reshape(-1, 3), held, len(scheduler.running), rows, table.held, moment)
+        columns = made.columns
         if len(made.kept) < len(begun):
             begun = [begun[index] for index in made.kept.tolist()]
         # What a batch in flight still computes for a request comes back to it: it stays until then.
         evictable = [row for row in made.lost.tolist() if waiting and not begun[row].num_in_flight_tokens]
-        size = scheduler.block_size
-        free = scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
-        free += sum(int(made.cached[row]) // size for row in evictable)
-        columns = Columns(
-            now=float(now),
-            phase=made.phase,
-            arrival=made.arrival,
-            remaining=made.remaining,
-            cached=made.cached,
-            slack=made.slack,
-            tbt_limit=made.tbt_limit,
-            ttft_limit=made.ttft_limit,
-            safeguard=made.safeguard,
-            relegated=made.relegated,
-            max_tokens=int(scheduler.max_num_scheduled_tokens),
-            max_admissions=max(int(scheduler.max_num_active_reqs) - active(scheduler), 0) + len(evictable),
-            free_kv_tokens=int(free * size),
-            throughput=float(throughput),
-        )
+        if evictable:  # their places are free to those that wait
+            blocks = sum(int(columns.cached[row]) // size for row in evictable)
+            columns = columns._replace(
+                max_admissions=columns.max_admissions + len(evictable),
+                free_kv_tokens=columns.free_kv_tokens + blocks * size,
+            )
         return Seen(columns, begun + waiting, made.table_rows, made.running, len(begun), evictable)
 
     def _look_again(self, everyone: Iterable[Any]) -> None:

@@ -1,5 +1,9 @@
 """The scheduler that vLLM loads: a factory, and a mixin that wraps vLLM's own `schedule()` without copying
-it."""
+it.
+
+A step: `agent` plans and arranges vLLM's queues (`observe`, `assemble`, `step`), vLLM schedules, everything
+is put back, and what was really scheduled is noted (`clock`, `learner`).
+"""
 
 from __future__ import annotations
 
@@ -46,6 +50,11 @@ class SlidingServeMixin:
         """A batch is done: note when, then go on as vLLM does."""
         self.agent.done(scheduler_output)
         return super().update_from_output(scheduler_output, model_runner_output)  # type: ignore[misc]
+
+    def shutdown(self) -> None:
+        """The engine ends."""
+        self.agent.stop()
+        super().shutdown()  # type: ignore[misc]
 
 
 class SlidingServeScheduler(SlidingServeMixin, Scheduler):

@@ -50,37 +50,37 @@ def test_arrival_is_on_the_clock_of_this_process_and_never_in_the_future() -> No
 def test_new_sampling_parameters_of_a_streaming_session_are_read_anew_into_the_same_row() -> None:
     rows, session = table(), request("s")
     first = rows.note(session, [])
-    assert rows.ttft[first] == 0.5
-    rows.relegated[first] = True
+    assert rows.held.ttft[first] == 0.5
+    rows.held.relegated[first] = True
     session.sampling_params = Fake(extra_args={"slidingserve": {"ttft_s": 9.0, "tbt_s": 0.04}})
     assert rows.hold(session, []) == first
-    assert rows.ttft[first] == 9.0
-    assert rows.relegated[first], "relegation is for the request's life"
+    assert rows.held.ttft[first] == 9.0
+    assert rows.held.relegated[first], "relegation is for the request's life"
 
 
 def test_rows_of_requests_that_are_gone_are_used_again_and_start_unrelegated() -> None:
     rows = table()
-    size = len(rows.arrival)
+    size = len(rows.held.arrival)
     living = [request(f"r{number}") for number in range(size // 2)]
     used = {rows.hold(one, []) for one in living}
     for _ in range(3 * size):
-        rows.relegated[rows.hold(request("gone"), living)] = True
-    assert len(rows.arrival) <= 4 * size, "it grew once or twice, not with every request"
+        rows.held.relegated[rows.hold(request("gone"), living)] = True
+    assert len(rows.held.arrival) <= 4 * size, "it grew once or twice, not with every request"
     assert len(used) == len(living)
     fresh = rows.hold(request("fresh"), living)
     assert fresh not in used
-    assert not rows.relegated[fresh]
+    assert not rows.held.relegated[fresh]
 
 
 def test_a_table_that_is_full_of_living_requests_grows_and_forgets_nothing() -> None:
     rows = table()
     living: list[Any] = []
-    for number in range(3 * len(rows.arrival)):
+    for number in range(3 * len(rows.held.arrival)):
         living.append(request(f"r{number}"))
         row = rows.hold(living[-1], living)
-        rows.outputs[row] = number
-    assert [rows.outputs[one.slidingserve_row] for one in living] == list(range(len(living)))
-    assert {float(rows.ttft[one.slidingserve_row]) for one in living} == {0.5}
+        rows.held.outputs[row] = number
+    assert [rows.held.outputs[one.slidingserve_row] for one in living] == list(range(len(living)))
+    assert {float(rows.held.ttft[one.slidingserve_row]) for one in living} == {0.5}
 
 
 def test_a_roster_asks_only_who_is_new_and_again_who_has_no_row_yet() -> None:

@@ -105,7 +105,7 @@ def test_a_relegated_running_prefill_is_lost_too_and_one_in_flight_is_not_touche
     good, flying = request("good", computed=60), late("flying", num_in_flight_tokens=32)
     engine = scheduler([good, flying], [request("new")])
     seen = view(engine)
-    engine.observer.table.relegated[seen.table_rows[0]] = True
+    engine.observer.table.held.relegated[seen.table_rows[0]] = True
     seen = view(engine)
     assert seen.columns.relegated.tolist() == [True, False, False]
     assert ids(seen.requests[row] for row in seen.evictable) == ["good"]
