@@ -10,9 +10,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.engine.loads import Counted, Make
 from tests.engine.served import Served, start
 
 ENVIRONMENT = {
@@ -55,3 +57,38 @@ def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     engine = start(tiny_model, tmp_path_factory.mktemp("served"))
     yield engine
     engine.stop()
+
+
+@pytest.fixture
+def make(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Makes engine cores; a second one gets a directory of its own."""
+    monkeypatch.setenv("VLLM_PLUGINS", "slidingserve")
+    monkeypatch.setenv("SLIDINGSERVE_STATE_DIR", str(tmp_path))
+    from tests.engine.cores import Core
+
+    made: list[Any] = []
+
+    def build(**options: Any) -> Any:
+        made.append(Core(tiny_model, tmp_path / str(len(made)), monkeypatch, **options))
+        return made[-1]
+
+    yield build
+    for core in made:
+        core.close()
+
+
+@pytest.fixture
+def counted() -> Counted:
+    from prometheus_client import REGISTRY
+    from slidingserve.server.metrics import PREFIX
+
+    values: dict[tuple[str, str], float] = {}
+
+    def since(name: str, **labels: str) -> float:
+        """How much a series grew since the last call for it."""
+        now = REGISTRY.get_sample_value(PREFIX + name, labels) or 0.0
+        key = (name, str(labels))
+        before, values[key] = values.get(key, 0.0), now
+        return now - before
+
+    return since

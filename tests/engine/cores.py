@@ -5,6 +5,7 @@ Steps are driven by hand in this process, so a test sees each of them, with asyn
 
 from __future__ import annotations
 
+import gc
 import json
 import queue
 import threading
@@ -12,6 +13,7 @@ import time
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from slidingserve.server.launch import SCHEDULER
@@ -25,8 +27,6 @@ from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request
 
 BATCH = 256
-STEP_SECONDS = 0.002
-TOKEN_SECONDS = 0.00002
 TOKEN = 65
 
 
@@ -36,6 +36,7 @@ class SleepingExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped here
     supports_pp = False
     asynchronous = False
     kv_bytes = 1 << 26
+    step_seconds, token_seconds = 0.002, 0.00002
 
     @classmethod
     def supports_async_scheduling(cls) -> bool:
@@ -53,7 +54,7 @@ class SleepingExecutor(Executor):  # type: ignore[misc]  # vLLM is untyped here
         while True:
             batch, result = self._work.get()
             begin = time.monotonic()
-            time.sleep(STEP_SECONDS + TOKEN_SECONDS * batch.total_num_scheduled_tokens)
+            time.sleep(self.step_seconds + self.token_seconds * batch.total_num_scheduled_tokens)
             self.log.append((batch.total_num_scheduled_tokens, time.monotonic() - begin))
             result.set_result(self._sample(batch))
 
@@ -145,6 +146,7 @@ class Core:
         *,
         stock: bool = False,
         asynchronous: bool = False,
+        sleeps: bool = True,
         kv_bytes: int = 1 << 26,
         watermark: float = 0.0,
         executor: Any = None,
@@ -152,16 +154,17 @@ class Core:
         **scheduler: Any,
     ) -> None:
         """`scheduler`: the settings of slidingserve.json. `stock`: vLLM's own scheduler. `engine`: arguments
-        over these."""
+        over these. `sleeps`: a batch takes time."""
         self.config_dir = directory / "config"
         write_config(self.config_dir, **scheduler)
         runtime = Runtime(directory, self.config_dir)
         runtime.process_dir.mkdir(parents=True, exist_ok=True)
         for name, value in runtime.to_env().items():
             monkeypatch.setenv(name, value)
-        executor = executor or type(
-            "Executor", (SleepingExecutor,), {"asynchronous": asynchronous, "kv_bytes": kv_bytes}
-        )
+        if executor is None:
+            settings = {"asynchronous": asynchronous, "kv_bytes": kv_bytes}
+            at_once = {} if sleeps else {"step_seconds": 0, "token_seconds": 0}
+            executor = type("Executor", (SleepingExecutor,), {**settings, **at_once})
         options: dict[str, Any] = {
             "max_model_len": 2048,
             "max_num_seqs": 8,
@@ -177,7 +180,8 @@ class Core:
             watermark=watermark,
             **options,
         )
-        self.core = EngineCore(arguments.create_engine_config(), executor, True)
+        with _no_collection():
+            self.core = EngineCore(arguments.create_engine_config(), executor, True)
         self.scheduler: Any = self.core.scheduler
         self.steps: list[dict[str, int]] = []
         self.tokens: dict[str, int] = {}
@@ -195,6 +199,10 @@ class Core:
         params = SamplingParams(max_tokens=output, ignore_eos=True, extra_args=extra, temperature=0)
         ids = [5] * prompt if isinstance(prompt, int) else prompt
         self.core.add_request(Request(name, ids, params, None, block_hasher=self.core.request_block_hasher))
+
+    def close(self) -> None:
+        with _no_collection():
+            self.core.shutdown()
 
     def step(self) -> None:
         outputs, _ = self.core.step_fn()
@@ -219,6 +227,11 @@ class Core:
             return output
 
         self.scheduler.schedule = recorded
+
+
+def _no_collection() -> Any:
+    """vLLM collects garbage four times in an engine's life: of all that it imported, half a second each."""
+    return mock.patch.object(gc, "collect")
 
 
 class _Nothing:

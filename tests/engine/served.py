@@ -107,7 +107,7 @@ def write_config(directory: Path, *, classes: Any = None, **scheduler: Any) -> d
     return document
 
 
-def start(model: Path, directory: Path, *arguments: str, environment: dict[str, str] | None = None) -> Served:
+def start(model: Path, directory: Path, *arguments: str) -> Served:
     """Start an engine on a free port and wait until it is ready; what it said on the way is kept."""
     config_dir = directory / "config"
     config_dir.mkdir()
@@ -124,7 +124,6 @@ def start(model: Path, directory: Path, *arguments: str, environment: dict[str, 
             command,
             stdout=output,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
             start_new_session=True,
         )
     engine = Served(process, port, config_dir, directory / "state", log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -15,11 +15,11 @@ import pytest
 from slidingserve import hardware
 from slidingserve.server.emulation import Emulation, write_model
 
+from tests.engine.loads import Make, preempted
 from tests.engine.served import Served, start
 
 NAME = "a100-tp1-llama3.1-8b" if "a100-tp1-llama3.1-8b" in hardware.names() else hardware.names()[0]
 PROFILE = hardware.get(NAME)
-Make = Callable[..., Any]
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     yield build
     for core in made:
-        core.core.shutdown()
+        core.close()
 
 
 def prompt(number: int, length: int) -> list[int]:
@@ -68,7 +68,6 @@ def test_the_kv_cache_and_the_queue_are_those_of_the_profile(make: Make, asynchr
 
 def test_the_same_prompts_get_the_same_tokens_whatever_the_schedule(make: Make) -> None:
     outputs = []
-    preempted: list[str] = []
     variants: tuple[dict[str, Any], ...] = (
         {},
         {"asynchronous": False},
@@ -78,13 +77,7 @@ def test_the_same_prompts_get_the_same_tokens_whatever_the_schedule(make: Make) 
     )
     for variant in variants:
         core = make(**variant)
-        preempt = core.scheduler._preempt_request
-
-        def recorded(request: Any, *args: Any, _preempt: Any = preempt, **kwargs: Any) -> None:
-            preempted.append(request.request_id)
-            _preempt(request, *args, **kwargs)
-
-        core.scheduler._preempt_request = recorded
+        victims = preempted(core)
         load(core)
         if variant.get("enable_prefix_caching"):
             before = len(core.steps)
@@ -93,8 +86,7 @@ def test_the_same_prompts_get_the_same_tokens_whatever_the_schedule(make: Make) 
             assert core.steps[before]["again"] < 100, "most of it was found in the cache"
             assert core.ids.pop("again") == core.ids["r8"]
         outputs.append(core.ids)
-        assert bool(preempted) == ("num_gpu_blocks_override" in variant)
-        preempted.clear()
+        assert bool(victims) == ("num_gpu_blocks_override" in variant)
     assert all(found == outputs[0] for found in outputs)
     assert len({tuple(ids) for ids in outputs[0].values()}) == 9
     assert all(len(ids) == 60 for ids in outputs[0].values())

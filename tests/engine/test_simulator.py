@@ -66,6 +66,7 @@ def real(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
             monkeypatch,
             stock=policy == "fcfs",
             asynchronous=asynchronous,
+            sleeps=False,
             kv_bytes=blocks * BLOCK_BYTES,
             engine={"max_model_len": 512, "enable_prefix_caching": caching},
             policy=policy,
@@ -95,7 +96,7 @@ def real(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
     yield batches
     for core in cores:
-        core.core.shutdown()
+        core.close()
 
 
 def simulated(

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from slidingserve import hardware
+
 from tests.engine.served import ARGUMENTS, start
 
 
@@ -22,8 +24,9 @@ def test_an_engine_that_cannot_be_planned_is_refused_in_one_line(tiny_model: Pat
     assert "Traceback" not in result.stderr
 
 
-def test_the_fallback_serves_with_vllms_own_scheduler_and_says_so(tiny_model: Path, tmp_path: Path) -> None:
-    engine = start(tiny_model, tmp_path, "--fallback", "--scheduling-policy", "priority")
+def test_the_fallback_serves_with_vllms_own_scheduler_and_says_so(tmp_path: Path) -> None:
+    arguments = ("--emulate", hardware.names()[0], "--fallback", "--scheduling-policy", "priority")
+    engine = start(Path("tiny"), tmp_path, *arguments)  # no model to load: a process less to start
     try:
         state = engine.state()
         assert "--scheduling-policy priority" in state["fallback"]["reason"]

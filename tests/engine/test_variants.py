@@ -16,11 +16,8 @@ def requests_of(engine: Served) -> int:
     return found
 
 
-@pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_tensor_parallel_2_with_two_api_servers(tiny_model: Path, tmp_path: Path, method: str) -> None:
-    environment = {"VLLM_WORKER_MULTIPROC_METHOD": method}
-    arguments = ("--tensor-parallel-size", "2", "--api-server-count", "2")
-    engine = start(tiny_model, tmp_path, *arguments, environment=environment)
+def test_tensor_parallel_2_with_two_api_servers(tiny_model: Path, tmp_path: Path) -> None:
+    engine = start(tiny_model, tmp_path, "--tensor-parallel-size", "2", "--api-server-count", "2")
     try:
         processes = [(p["role"], p["index"]) for p in engine.state()["processes"]]
         assert processes == [("api", 0), ("api", 1), ("core", 0)]
