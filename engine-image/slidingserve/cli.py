@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +25,7 @@ app = typer.Typer(
 
 PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 OWN_HELP = {**PASS_ON, "help_option_names": []}
-EMULATION = "Emulation"
+_emulation_option = partial(typer.Option, rich_help_panel="Emulation")
 
 
 def _version(wanted: bool) -> None:
@@ -81,31 +82,24 @@ def serve(
     ] = False,
     emulate: Annotated[
         str | None,
-        typer.Option(
+        _emulation_option(
             metavar="PROFILE",
-            rich_help_panel=EMULATION,
             help="Serve without a GPU at the speed of this hardware profile, one that "
             "`slidingserve simulate --help` lists; MODEL is then only a name.",
         ),
     ] = None,
     emulate_noise: Annotated[
         float | None,
-        typer.Option(
+        _emulation_option(
             min=0.0,
             max=1.0,
             metavar="SIGMA",
-            rich_help_panel=EMULATION,
             help="Sigma of the random factor on each batch's time; default: the profile's.",
         ),
     ] = None,
-    emulate_seed: Annotated[
-        int, typer.Option(min=0, metavar="N", rich_help_panel=EMULATION, help="Seed of that factor.")
-    ] = 0,
+    emulate_seed: Annotated[int, _emulation_option(min=0, metavar="N", help="Seed of that factor.")] = 0,
     emulate_log: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.csv", rich_help_panel=EMULATION, help="Write a row for each emulated batch here."
-        ),
+        Path | None, _emulation_option(metavar="FILE.csv", help="Write a row for each emulated batch here.")
     ] = None,
 ) -> None:
     """Run vLLM's OpenAI server with the SlidingServe scheduler.

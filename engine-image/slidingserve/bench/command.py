@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import replace as changed
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ from slidingserve.command_line import complain, flat
 from slidingserve.workloads import Reading, names, options
 from slidingserve.workloads.slo import PAPER, Slo
 
-_REPLAY = "Replay"
+_replay_option = partial(typer.Option, rich_help_panel="Replay")
 EPILOG = f"""[bold]Workloads:[/] {workload.TWO_CLASS}, {", ".join(names())}.
 
 [bold]Hardware profiles:[/] {", ".join(hardware.names())}."""
@@ -38,8 +39,7 @@ EPILOG = f"""[bold]Workloads:[/] {workload.TWO_CLASS}, {", ".join(names())}.
 def bench_command(
     *,
     url: Annotated[
-        str,
-        typer.Option(metavar="URL", help="Base of the OpenAI API, for example http://localhost:8000/v1."),
+        str, typer.Option(metavar="URL", help="Base of the OpenAI API, for example http://localhost:8000/v1.")
     ],
     workload_name: Annotated[
         str,
@@ -78,9 +78,8 @@ def bench_command(
     ] = None,
     mix: Annotated[
         list[str] | None,
-        typer.Option(
+        options.load_option(
             metavar="CLASS",
-            rich_help_panel=options.LOAD,
             help="A class of the generated mix, NAME:SHARE:PROMPT-RANGE:OUTPUT-RANGE; repeatable.",
         ),
     ] = None,
@@ -89,40 +88,26 @@ def bench_command(
     slo: options.SloOption = None,
     solo: Annotated[
         str | None,
-        typer.Option(
+        options.load_option(
             metavar="PROFILE|FILE",
-            rich_help_panel=options.LOAD,
             help="Solo times that slowdowns (5x) multiply: a hardware profile, or a .csv of prompt_tokens, "
             "seconds. With it dialogue and summarization get the paper's promises unless --slo says other.",
         ),
     ] = None,
     files: options.FileOptions,
     time_scale: Annotated[
-        float,
-        typer.Option(
-            min=0, max=1e6, metavar="X", rich_help_panel=_REPLAY, help="Multiplies the arrival times."
-        ),
+        float, _replay_option(min=0, max=1e6, metavar="X", help="Multiplies the arrival times.")
     ] = 1.0,
     concurrency: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            rich_help_panel=_REPLAY,
-            help="Most requests open at once; default: as many as come.",
-        ),
+        _replay_option(min=1, metavar="N", help="Most requests open at once; default: as many as come."),
     ] = None,
     timeout: Annotated[
-        float,
-        typer.Option(min=0.1, metavar="S", rich_help_panel=_REPLAY, help="Seconds for a whole request."),
+        float, _replay_option(min=0.1, metavar="S", help="Seconds for a whole request.")
     ] = 120.0,
     warm_cache: Annotated[
         bool,
-        typer.Option(
-            "--warm-cache",
-            rich_help_panel=_REPLAY,
-            help="Let the prompts meet a prefix cache that earlier runs filled.",
-        ),
+        _replay_option("--warm-cache", help="Let the prompts meet a prefix cache that earlier runs filled."),
     ] = False,
 ) -> None:
     """Replay a workload against an OpenAI endpoint and score the latency promises by class.

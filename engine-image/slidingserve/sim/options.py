@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,19 +21,18 @@ from slidingserve.workloads.options import FileOptions, LoadOptions, opened, slo
 from slidingserve.workloads.rows import Reading, Report
 from slidingserve.workloads.slo import Slo, promises
 
-_ENGINE, RUNS, RESULTS = "Engine", "Runs", "Results"
+_engine_option = partial(typer.Option, rich_help_panel="Engine")
+runs_option = partial(typer.Option, rich_help_panel="Runs")
+results_option = partial(typer.Option, rich_help_panel="Results")
 _POLICY = "A name from the list below; settings of it after a colon, as in sarathi_edf:budget=128"
 _POLICY_FORM = "NAME[:KEY=VALUE,...]"
 PolicyOption = Annotated[str, typer.Option(metavar=_POLICY_FORM, help=f"{_POLICY}.")]
 PoliciesOption = Annotated[
     list[str], typer.Option("--policy", metavar=_POLICY_FORM, help=f"{_POLICY}; repeatable.")
 ]
-SeedsOption = Annotated[
-    int, typer.Option("--seeds", rich_help_panel=RUNS, help="Draws that are pooled, from --seed on.")
-]
+SeedsOption = Annotated[int, runs_option("--seeds", help="Draws that are pooled, from --seed on.")]
 OutputOption = Annotated[
-    Path | None,
-    typer.Option("--output", metavar="FILE.json", rich_help_panel=RESULTS, help="Write the result as JSON."),
+    Path | None, results_option("--output", metavar="FILE.json", help="Write the result as JSON.")
 ]
 
 NAMES = f"""[bold]Workloads:[/] {", ".join(workloads.names())}.
@@ -57,46 +57,25 @@ class EngineOptions:
     ] = "rtx3090-tp2-llama3.1-8b"
     serving_overhead: Annotated[
         float | None,
-        typer.Option(
-            rich_help_panel=_ENGINE,
-            help="Milliseconds of a solo time beside batches; default: the profile's.",
-        ),
+        _engine_option(help="Milliseconds of a solo time beside batches; default: the profile's."),
     ] = None
     noise: Annotated[
-        float | None,
-        typer.Option(
-            rich_help_panel=_ENGINE, help="Sigma of the lognormal factor on batch times; default: 0.02."
-        ),
+        float | None, _engine_option(help="Sigma of the lognormal factor on batch times; default: 0.02.")
     ] = None
     max_tokens: Annotated[
-        int | None,
-        typer.Option(rich_help_panel=_ENGINE, help="Most tokens of a batch; default: vLLM's on such a GPU."),
+        int | None, _engine_option(help="Most tokens of a batch; default: vLLM's on such a GPU.")
     ] = None
     max_requests: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=_ENGINE, help="Most requests that run at once; default: vLLM's on such a GPU."
-        ),
+        int | None, _engine_option(help="Most requests that run at once; default: vLLM's on such a GPU.")
     ] = None
     kv_tokens: Annotated[
-        int | None,
-        typer.Option(
-            rich_help_panel=_ENGINE, help="Size of the KV cache; default: what is left of the memory."
-        ),
+        int | None, _engine_option(help="Size of the KV cache; default: what is left of the memory.")
     ] = None
     no_prefix_caching: Annotated[
-        bool,
-        typer.Option(
-            "--no-prefix-caching", rich_help_panel=_ENGINE, help="Do not reuse blocks of equal prefixes."
-        ),
+        bool, _engine_option("--no-prefix-caching", help="Do not reuse blocks of equal prefixes.")
     ] = False
     asynchronous: Annotated[
-        bool,
-        typer.Option(
-            "--async",
-            rich_help_panel=_ENGINE,
-            help="Plan a batch while the one before it runs, as vLLM can.",
-        ),
+        bool, _engine_option("--async", help="Plan a batch while the one before it runs, as vLLM can.")
     ] = False
 
     def config(self) -> SimConfig:
@@ -120,18 +99,12 @@ class EngineOptions:
 class SearchOptions:
     """How a command of many runs makes them, and where its rows go."""
 
-    workers: Annotated[int, typer.Option(rich_help_panel=RUNS, help="Processes to simulate in.")] = 2
+    workers: Annotated[int, runs_option(help="Processes to simulate in.")] = 2
     cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", rich_help_panel=RUNS, help="Where runs are kept; default: your cache directory."
-        ),
+        Path | None, runs_option(metavar="DIR", help="Where runs are kept; default: your cache directory.")
     ] = None
     output: OutputOption = None
-    csv: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", rich_help_panel=RESULTS, help="Write the rows as CSV."),
-    ] = None
+    csv: Annotated[Path | None, results_option(metavar="FILE.csv", help="Write the rows as CSV.")] = None
 
     def checked(self) -> Store:
         """Refuse before hours of work what would fail in or after them. Raises SimError."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, get_args
 
@@ -22,8 +23,9 @@ from slidingserve.workloads.slo import PAPER, Slo
 from slidingserve.workloads.trace import Trace, WorkloadError
 
 DEFAULT_REQUESTS = 2000
-LOAD, FILES = "Arrivals and promises", "Files of yours"
-"""Panels of the help: short names in each leave room for whole words beside them in 80 columns."""
+# Panels of the help: short names in each leave room for whole words beside them in 80 columns.
+load_option = partial(typer.Option, rich_help_panel="Arrivals and promises")
+_file_option = partial(typer.Option, rich_help_panel="Files of yours")
 
 Qps = Annotated[
     float | None,
@@ -31,23 +33,19 @@ Qps = Annotated[
 ]
 ArrivalsOption = Annotated[
     str | None,
-    typer.Option(
+    load_option(
         "--arrivals",
         metavar="KIND",
-        rich_help_panel=LOAD,
         help="poisson, trace or switching:LOW/HIGH/PERIOD/TOTAL, two rates (1/s) in turn, PERIOD s each, "
         "TOTAL s in all; default: a trace's own times where it has some, else poisson.",
     ),
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", rich_help_panel=LOAD, help="Seed of arrivals, lengths and classes.")
-]
+Seed = Annotated[int, load_option("--seed", help="Seed of arrivals, lengths and classes.")]
 SloOption = Annotated[
     list[str] | None,
-    typer.Option(
+    load_option(
         "--slo",
         metavar="CLASS=TTFT/TBT",
-        rich_help_panel=LOAD,
         help="Promise of a class: TTFT in ms or as a multiple of the solo time (5x), TBT in ms; repeatable.",
     ),
 ]
@@ -80,30 +78,21 @@ class FileOptions:
 
     column: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FIELD=NAME",
-            rich_help_panel=FILES,
-            help=f"The file's column for one of {', '.join(FIELDS)}; repeatable.",
+        _file_option(
+            metavar="FIELD=NAME", help=f"The file's column for one of {', '.join(FIELDS)}; repeatable."
         ),
     ] = None
     time_unit: Annotated[
-        str | None,
-        typer.Option(metavar="s|ms|us|ns", rich_help_panel=FILES, help="Unit of times that are numbers."),
+        str | None, _file_option(metavar="s|ms|us|ns", help="Unit of times that are numbers.")
     ] = None
     zero_output: Annotated[
         str,
-        typer.Option(
-            metavar="one|drop|refuse",
-            rich_help_panel=FILES,
-            help="What to do with rows of 0 output tokens; one takes them as 1.",
+        _file_option(
+            metavar="one|drop|refuse", help="What to do with rows of 0 output tokens; one takes them as 1."
         ),
     ] = "one"
-    missing_output: Annotated[
-        int | None, typer.Option(rich_help_panel=FILES, help="Output tokens of rows that do not say.")
-    ] = None
-    tokens_per_word: Annotated[
-        float, typer.Option(rich_help_panel=FILES, help="Tokens of a word, for texts without a count.")
-    ] = 1.3
+    missing_output: Annotated[int | None, _file_option(help="Output tokens of rows that do not say.")] = None
+    tokens_per_word: Annotated[float, _file_option(help="Tokens of a word, for texts without a count.")] = 1.3
 
     def reading(self) -> Reading:
         """As one value, checked. Raises WorkloadError."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from slidingserve import policies
@@ -38,20 +37,15 @@ def goodput_command(
     files: FileOptions,
     criterion: Annotated[
         str,
-        typer.Option(
-            metavar="overall|per_class",
-            rich_help_panel=o.RUNS,
-            help="Whether 1 % of all requests may miss, or 1 % of every class.",
+        o.runs_option(
+            metavar="overall|per_class", help="Whether 1 % of all requests may miss, or 1 % of every class."
         ),
     ] = "overall",
     seeds: o.SeedsOption = 3,
     tolerance: Annotated[
-        float,
-        typer.Option(rich_help_panel=o.RUNS, help="Relative distance of the two rates at which it ends."),
+        float, o.runs_option(help="Relative distance of the two rates at which it ends.")
     ] = TOLERANCE,
-    start: Annotated[
-        float, typer.Option(rich_help_panel=o.RUNS, help="Where to look first, requests a second.")
-    ] = 1.0,
+    start: Annotated[float, o.runs_option(help="Where to look first, requests a second.")] = 1.0,
     search: o.SearchOptions,
 ) -> None:
     """Search the highest request rate at which at most 1 % of the requests miss a deadline.

@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.console import Console
 
 from slidingserve import policies
@@ -40,12 +39,10 @@ def simulate_command(
     files: FileOptions,
     output_file: o.OutputOption = None,
     csv: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", rich_help_panel=o.RESULTS, help="Write every request as CSV."),
+        Path | None, o.results_option(metavar="FILE.csv", help="Write every request as CSV.")
     ] = None,
     steps: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", rich_help_panel=o.RESULTS, help="Write every batch as CSV."),
+        Path | None, o.results_option(metavar="FILE.csv", help="Write every batch as CSV.")
     ] = None,
 ) -> None:
     """Run a workload once on a simulated engine and say which promises were kept.
