@@ -11,14 +11,17 @@ import contextlib
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from slidingserve.config import ConfigError, loads
 from slidingserve.server import emulation
 from slidingserve.server.emulation import Emulation, EmulationError
+from slidingserve.server.live import FILE, read_promises, unreadable
 from slidingserve.server.runtime import Runtime
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -33,8 +36,6 @@ OPEN_GROUPS = (
     "vllm.io_processor_plugins",
     "vllm.stat_logger_plugins",
 )
-
-
 # No model is compiled, looked up or reported where there is none.
 EMULATED_ENV = {"TORCHDYNAMO_DISABLE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
@@ -73,10 +74,8 @@ def prepare(
             raise LaunchError(
                 f"{taken}: SlidingServe is the scheduler here; for another one run `vllm serve`"
             )
-    if config_dir is not None and not (config_dir / "slidingserve.json").is_file():
-        raise LaunchError(
-            f"--slo-config {config_dir}: there is no slidingserve.json in it; give a directory that holds one"
-        )
+    if config_dir is not None:
+        _check_config(config_dir)
     compiled = compiled_env()
     os.environ.update(compiled)  # a hardware profile is compiled code too
     try:
@@ -91,7 +90,7 @@ def prepare(
         fallback_allowed=fallback,
     )
     if calibration_seconds is not None:
-        runtime = Runtime(**{**runtime.__dict__, "calibration_seconds": calibration_seconds})
+        runtime = replace(runtime, calibration_seconds=calibration_seconds)
     env = {
         **runtime.to_env(),
         **compiled,
@@ -105,6 +104,28 @@ def prepare(
         argv[2:] = emulation.vllm_arguments(profile, model or emulate.profile, vllm_args, directory)
     argv += ["--scheduler-cls", SCHEDULER, "--middleware", MIDDLEWARE]
     return Launch(runtime, env, argv)
+
+
+def _check_config(directory: Path) -> None:
+    """Refuse a file without a promise in it: an engine that took a built-in one would answer 400 to every
+    request that names its class. Say so where only scheduler settings are wrong: the engine can start."""
+    try:
+        content = (directory / FILE).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        remedy = "give a directory that holds one"
+        raise LaunchError(f"--slo-config {directory}: there is no {FILE} in it; {remedy}") from None
+    except OSError as error:
+        raise LaunchError(f"--slo-config {directory}: {unreadable(error)}") from None
+    try:
+        loads(content)
+    except ConfigError as error:
+        told = f"--slo-config {directory / FILE}: {str(error).removeprefix(FILE + ': ')}"
+        try:
+            read_promises(content)
+        except ConfigError:
+            raise LaunchError(told) from None
+        kept = "its classes hold, with built-in scheduler settings"
+        print(f"slidingserve: {told}; {kept}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def cache_root(env: Mapping[str, str] = os.environ) -> Path:

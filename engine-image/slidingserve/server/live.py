@@ -3,10 +3,14 @@
 Each API server and each engine core runs one in a daemon thread of its own, so a change is in force on an
 idle engine too. A mounted ConfigMap changes by a swap of its `..data` link, which a watcher sees as a
 deletion: any event means "read again", never "it is gone". A slow poll stands behind the events.
+
+At the start there is no last good one. The launcher refuses a file without a promise in it (`read_promises`);
+one whose scheduler settings alone cannot be taken starts with the built-in ones.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -21,6 +25,8 @@ from slidingserve.config import ConfigError, EngineConfig, builtin, loads
 from slidingserve.server.metrics import series
 
 FILE = "slidingserve.json"
+PROMISES = ("schemaVersion", "classes", "defaultClass")
+"""What of it a request is promised; the rest is how the scheduler keeps that."""
 POLL_SECONDS = 2.0
 
 logger = logging.getLogger("vllm.slidingserve")
@@ -80,43 +86,48 @@ class LiveConfig:
         self._role = role
         self._on_change = on_change
         self._poll_seconds = poll_seconds
-        self._seen: bytes | None = None
+        self._seen: bytes | str | None = None
         self._stop = threading.Event()
-        self.view = View(builtin())
-        if self._file is not None:
-            self.read(first=True)
+        self.view = View(builtin() if directory is None else _unlabelled(builtin()))
+        self.read(first=True)
 
     def read(self, *, first: bool = False) -> bool:
         """Read the file and swap the view if its content is new. True if it was.
 
-        A file that cannot be taken leaves the last good configuration in force. At the start there is none:
-        then the classes of a readable file hold all the same, with the scheduler's built-in settings, so
-        that requests find their class while the state says what was refused.
+        A file that cannot be taken leaves what is in force there. `first`: nothing is, so its promises hold
+        all the same where they can be read: requests find their class while the state says what was refused.
         """
-        if self._file is None:
-            return False
-        try:
-            content = self._file.read_bytes()
-        except OSError:
-            return False  # between two links, or on its way: the next event or poll reads it
-        if content == self._seen:
+        content = self._content()
+        if content is None or content == self._seen:
             return False
         self._seen = content
         try:
-            config = loads(content)
-            try:
-                config.check_engine(self._max_batch_tokens)
-            except ConfigError:
-                if first:
-                    self.view = View(_safe_part(config))
-                raise
+            config = _taken(content, self._max_batch_tokens)
             self.view = View(config, None, tuple(config.unknown_keys()))
-            self._count("applied")
         except ConfigError as error:
-            self.view = replace(self.view, rejected=Rejected(*_labels(content), str(error)))
-            self._count("rejected")
-            logger.warning("slidingserve: configuration refused, the last good one stays in force: %s", error)
+            if first:
+                with contextlib.suppress(ConfigError):
+                    self.view = View(read_promises(content))
+            self._refuse(Rejected(*_labels(content), str(error)))
+        else:
+            self._count("applied")
         return True
+
+    def _refuse(self, rejected: Rejected) -> None:
+        """Say in the view, the metrics and the log that a configuration is not in force, and why."""
+        self.view = replace(self.view, rejected=rejected)
+        self._count("rejected")
+        kept = "what was in force stays" if self.view.config.revision else "built-in settings are in force"
+        logger.error("slidingserve: configuration refused, %s: %s", kept, rejected.message)
+
+    def _content(self) -> bytes | str | None:
+        """Of the file; in words why it cannot be read; None between two links, or without a directory."""
+        try:
+            return self._file.read_bytes() if self._file is not None else None
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return unreadable(error)
 
     def start(self) -> None:
         """Begin to watch, in a daemon thread."""
@@ -155,17 +166,41 @@ class LiveConfig:
         series("config_generation", self._role).set(self.view.config.generation)
 
 
-def _safe_part(config: EngineConfig) -> EngineConfig:
-    """The promises of a configuration with built-in scheduler settings, labelled as nothing that was asked
-    for."""
-    return config.model_copy(update={"scheduler": builtin().scheduler, "revision": "", "generation": 0})
+def read_promises(content: bytes | str) -> EngineConfig:
+    """The promises alone of a file that cannot be taken as it is, with built-in scheduler settings. Raises
+    ConfigError where there are none."""
+    try:
+        document = json.loads(content)
+        promises = {key: document[key] for key in PROMISES if key in document}
+    except (ValueError, TypeError, RecursionError):
+        raise ConfigError(f"{FILE}: it is not a JSON object; write one") from None
+    return _unlabelled(loads(json.dumps(promises)))
 
 
-def _labels(content: bytes) -> tuple[str, int]:
+def unreadable(error: OSError) -> str:
+    """Why the file cannot be read, and what to do."""
+    return f"{FILE}: it cannot be read ({error.strerror}); give a file that this user may read"
+
+
+def _taken(content: bytes | str, max_batch_tokens: int) -> EngineConfig:
+    """The file as it is. Raises ConfigError if this engine cannot take it."""
+    if isinstance(content, str):
+        raise ConfigError(content)
+    config = loads(content)
+    config.check_engine(max_batch_tokens)
+    return config
+
+
+def _unlabelled(config: EngineConfig) -> EngineConfig:
+    """Nothing that was asked for."""
+    return config.model_copy(update={"revision": "", "generation": 0})
+
+
+def _labels(content: bytes | str) -> tuple[str, int]:
     """Revision and generation of a file that could not be taken, as far as they can be read."""
     try:
         document = json.loads(content)
         generation = document.get("generation", 0)
         return str(document.get("revision", "")), generation if isinstance(generation, int) else 0
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return "", 0

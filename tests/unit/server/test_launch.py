@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,8 @@ import pytest
 from slidingserve.server import launch
 from slidingserve.server.launch import LaunchError, plugin_list, prepare
 from slidingserve.server.runtime import Runtime
+
+from tests.unit.server.conftest import DOCUMENT
 
 
 def start(tmp_path: Path, *args: str, **more: Any) -> launch.Launch:
@@ -82,6 +85,70 @@ def test_another_scheduler_is_refused(tmp_path: Path, args: list[str]) -> None:
 def test_a_configuration_directory_without_the_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"no slidingserve\.json"):
         start(tmp_path, config_dir=tmp_path)
+    (tmp_path / "slidingserve.json").touch()
+    with pytest.raises(LaunchError, match="give a directory that holds one"):
+        start(tmp_path, config_dir=tmp_path / "slidingserve.json")
+
+
+def written(tmp_path: Path, document: Any) -> Path:
+    text = document if isinstance(document, str) else json.dumps(document)
+    (tmp_path / "slidingserve.json").write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ("{", "it is not JSON (EOF while parsing an object at line 1 column 1); write one JSON object"),
+        ("[" * 100_000, "it is not JSON"),
+        ([], "[] should be an object"),
+        (
+            {**DOCUMENT, "schemaVersion": 2},
+            "schemaVersion: 2 should be 1; expected: Version of this format: 1",
+        ),
+        ({**DOCUMENT, "defaultClass": "gone"}, "'gone' is no class; choose one of dialogue, batch"),
+        (
+            {**DOCUMENT, "classes": [{"name": "dialogue", "ttftSlowdown": 5, "tbtMilliseconds": -4}]},
+            "classes[0].tbtMilliseconds: -4 should be greater than 0; expected: Time a token after the first",
+        ),
+    ],
+)
+def test_a_start_without_a_promise_to_keep_is_refused_by_file_field_value_and_remedy(
+    tmp_path: Path, document: Any, words: str
+) -> None:
+    with pytest.raises(LaunchError) as refused:
+        start(tmp_path, config_dir=written(tmp_path, document))
+    text = str(refused.value)
+    assert text.startswith(f"--slo-config {tmp_path}/slidingserve.json: ")
+    assert words in text
+    assert "\n" not in text
+    assert not (tmp_path / "state").exists(), "nothing was made"
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "slidingserve.json").mkdir()
+    with pytest.raises(LaunchError, match=r"slidingserve\.json: it cannot be read \(Is a directory\)"):
+        start(tmp_path, config_dir=tmp_path)
+
+
+def test_a_scheduler_setting_that_is_refused_is_told_in_a_line_and_the_engine_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(tmp_path, config_dir=written(tmp_path, {**DOCUMENT, "scheduler": {"alpha": "abc"}}))
+    (line,) = capsys.readouterr().err.splitlines()
+    file = f"{tmp_path}/slidingserve.json"
+    assert line.startswith(
+        f'slidingserve: --slo-config {file}: scheduler.alpha: "abc" should be a valid number'
+    )
+    assert line.endswith("; its classes hold, with built-in scheduler settings")
+
+
+@pytest.mark.parametrize("more", [{}, {"future": 1, "scheduler": {"overload": {}}}])
+def test_a_good_file_and_one_with_keys_of_a_newer_operator_start_without_a_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: dict[str, Any]
+) -> None:
+    start(tmp_path, config_dir=written(tmp_path, {**DOCUMENT, **more}))
+    assert capsys.readouterr().err == ""
 
 
 def test_the_users_plugins_are_kept() -> None:

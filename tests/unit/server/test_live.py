@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from slidingserve.config import builtin
 from slidingserve.server.live import LiveConfig
 
 from tests.unit.server.conftest import DOCUMENT
@@ -121,6 +122,7 @@ def test_the_slow_poll_finds_a_change_that_raised_no_event(tmp_path: Path) -> No
         (changed(scheduler={"alpha": "abc"}), ["alpha", "abc"]),
         (changed(defaultClass="gone"), ["defaultClass", "gone", "dialogue"]),
         ("{", ["JSON"]),
+        ("[" * 100_000, ["JSON"]),
     ],
 )
 def test_what_cannot_be_taken_keeps_the_last_good_one_and_says_why(
@@ -134,6 +136,25 @@ def test_what_cannot_be_taken_keeps_the_last_good_one_and_says_why(
     assert all(word in live.view.rejected.message for word in words), live.view.rejected.message
     if isinstance(document, dict):
         assert (live.view.rejected.revision, live.view.rejected.generation) == ("bbbbbbbbbbbb", 4)
+
+
+def test_a_file_that_cannot_be_read_is_refused_once_and_what_was_in_force_stays(
+    tmp_path: Path, counted: Callable[..., float]
+) -> None:
+    file = tmp_path / "slidingserve.json"
+    file.write_text(json.dumps(DOCUMENT))
+    live = LiveConfig(tmp_path, LIMIT, role="api")
+    file.unlink()
+    file.mkdir()
+    assert [live.read() for _ in range(3)] == [True, False, False]
+    assert live.view.config.generation == 3
+    assert live.view.rejected is not None
+    assert "slidingserve.json: it cannot be read (Is a directory)" in live.view.rejected.message
+    assert counted("config_reloads_total", role="api", result="rejected") == 1
+    file.rmdir()
+    file.write_text(json.dumps(DOCUMENT))
+    assert live.read()
+    assert live.view.rejected is None
 
 
 def test_a_good_one_after_a_bad_one_clears_the_refusal(config_map: ConfigMap) -> None:
@@ -160,14 +181,42 @@ def test_unknown_keys_are_reported_and_ignored(config_map: ConfigMap) -> None:
     assert set(live.view.unknown_keys) == {"future", "scheduler.overload"}
 
 
-def test_a_start_with_a_setting_this_engine_cannot_take_keeps_the_classes(config_map: ConfigMap) -> None:
-    config_map.write(changed(scheduler={"alpha": 0.1, "chunk": {"maxTokens": 99999}}))
+@pytest.mark.parametrize(
+    ("scheduler", "words"),
+    [
+        ({"alpha": 0.1, "chunk": {"maxTokens": 99999}}, "scheduler.chunk.maxTokens: 99999 is above the 2048"),
+        ({"alpha": -1}, "scheduler.alpha: -1 should be greater than or equal to 0"),
+        ({"policy": "a_newer_one"}, 'scheduler.policy: "a_newer_one" should be'),
+    ],
+)
+def test_a_start_with_a_scheduler_setting_that_cannot_be_taken_keeps_the_classes(
+    config_map: ConfigMap, scheduler: dict[str, Any], words: str
+) -> None:
+    config_map.write(changed(scheduler=scheduler))
+    live = LiveConfig(config_map.directory, LIMIT, role="api")
+    assert [slo.name for slo in live.view.config.classes] == ["dialogue", "batch"]
+    assert live.view.config.scheduler == builtin().scheduler
+    in_force = live.view.config.revision, live.view.config.generation
+    assert in_force == ("", 0), "nothing that was asked for is applied"
+    assert live.view.rejected is not None
+    assert words in live.view.rejected.message
+    assert (live.view.rejected.revision, live.view.rejected.generation) == ("bbbbbbbbbbbb", 4)
+    config_map.write(changed(generation=5))
+    assert live.read()
+    assert live.view.config.generation == 5
+    assert live.view.rejected is None
+
+
+@pytest.mark.parametrize("document", ["{", changed(classes=[]), {**DOCUMENT, "schemaVersion": 2}])
+def test_a_process_that_starts_while_the_file_has_no_promise_in_it_serves_a_built_in_one_and_says_so(
+    config_map: ConfigMap, document: dict[str, Any] | str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config_map.write(document)
     view = LiveConfig(config_map.directory, LIMIT, role="api").view
-    assert [slo.name for slo in view.config.classes] == ["dialogue", "batch"]
-    assert view.config.alpha == 0.8
-    assert view.config.generation == 0, "nothing that was asked for is applied"
+    assert [slo.name for slo in view.config.classes] == ["default"]
+    assert (view.config.revision, view.config.generation) == ("", 0)
     assert view.rejected is not None
-    assert view.rejected.generation == 4
+    assert "configuration refused, built-in settings are in force: " in caplog.text
 
 
 def test_reloads_are_counted(config_map: ConfigMap, counted: Callable[..., float]) -> None:
