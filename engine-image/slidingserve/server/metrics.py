@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -190,8 +191,6 @@ def touch(where: str, **values: tuple[str, ...]) -> None:
     `values` gives the label values by label name; a row is created for every combination, where all its
     labels are given and it is counted in `where`.
     """
-    from itertools import product
-
     for metric in TABLE:
         if metric.where not in (where, "both") or not all(label in values for label in metric.labels):
             continue

@@ -102,7 +102,7 @@ def _milliseconds(value: Any, param: str) -> float:
     """A positive number of milliseconds, at most a day."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not 0 < number <= MAX_MILLISECONDS:  # false for NaN too
         raise PromiseError(

@@ -102,10 +102,8 @@ class Engine:
         prompt = [token % self.vocabulary for token in (1, 2, 3, 4)]
         while True:
             try:
-                async for count in self.generate(prompt, 2):
-                    if count:
-                        self.progress = "calibrating"
-                if self.progress == "calibrating":
+                if sum([count async for count in self.generate(prompt, 2)]):
+                    self.progress = "calibrating"
                     return
             except Exception as error:
                 self.progress = f"the first token failed: {error}"
@@ -144,8 +142,10 @@ class UnknownEngine:
         try:
             async with asyncio.timeout(timeout):
                 await self._client.check_health()
+        except TimeoutError:
+            return f"the engine did not answer within {timeout:g} s"
         except Exception as error:
-            return f"the engine is not healthy: {type(error).__name__} {error}"
+            return f"the engine is not healthy: {error!r}"
         return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -81,3 +82,20 @@ async def test_a_first_token_that_fails_is_the_reason(
     assert (await ready(engine))[0] == 503
     assert isinstance(engine._task, asyncio.Task)
     engine._task.cancel()
+
+
+async def test_a_vllm_that_the_gate_does_not_know_is_healthy_by_its_own_word_and_in_time() -> None:
+    async def fine() -> None: ...
+
+    async def dead() -> None:
+        raise RuntimeError("EngineCore died")
+
+    async def silent() -> None:
+        await asyncio.Event().wait()
+
+    engines = [client.UnknownEngine(SimpleNamespace(check_health=says)) for says in (fine, dead, silent)]
+    assert [await engine.ping(0.01) for engine in engines] == [
+        "",
+        "the engine is not healthy: RuntimeError('EngineCore died')",
+        "the engine did not answer within 0.01 s",
+    ]
