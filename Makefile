@@ -91,6 +91,9 @@ bench-emulated: venv-engine ## Policies side by side on vLLM at a GPU's speed, i
 	.venv-engine/bin/python -m benchmarks.emulated $(if $(RATES),--rates "$(RATES)") $(if $(REQUESTS),--requests $(REQUESTS)) $(if $(POLICIES),--policies "$(POLICIES)")
 	.venv-engine/bin/python -m benchmarks.agreement
 
+bench-cpu: venv-engine ## Policies side by side on a real model on CPUs, a sanity run (resumable)
+	.venv-engine/bin/python -m benchmarks.cpu
+
 bench-simulator: venv ## Engine iterations a second of the simulator on one core
 	$(PY) -m benchmarks.simulator
 
@@ -104,4 +107,4 @@ clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
 	find engine-image operator tests benchmarks dashboards -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-planner bench-simulator golden clean
+.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-cpu bench-planner bench-simulator golden clean

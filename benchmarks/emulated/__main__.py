@@ -17,7 +17,7 @@ from slidingserve.vllm_adapter.force import force_of
 from slidingserve.workloads import WorkloadError
 
 from benchmarks.emulated.cells import Cell, Setting, Spec, SpecError, shuffled
-from benchmarks.emulated.engine import EngineError, running
+from benchmarks.emulated.engine import EngineError, emulated, running
 from benchmarks.emulated.measure import measure, recorded, write
 from benchmarks.emulated.probe import front_end
 from benchmarks.emulated.table import rows, table
@@ -53,10 +53,11 @@ def main(
         console.print(f"{len(missing)} of {len(cells)} cells to run, about {left / 60:.0f} minutes")
         for group in shuffled(missing, seed):
             limit = group[0].spec.engine_tokens
-            with running(profile, limit, out / f"engine-{limit or 'profile'}", engine.split()) as served:
+            place = out / f"engine-{limit or 'profile'}"
+            with running([*emulated(profile, limit, place), *engine.split()], place) as served:
                 front = front_end(served, profile)
                 for cell in group:
-                    record = measure(cell, served, _progress(console, cell))
+                    record = measure(cell, served, said_every_half_minute(console, cell))
                     write(out / cell.file, record | {"front_end_ms": front})
                     share = f"{record['attainment']:.1%} kept"
                     console.print(f"{cell.spec.label} at {cell.rate:g}: {share}", highlight=False)
@@ -88,7 +89,7 @@ def _rate(text: str) -> float:
     return rate
 
 
-def _progress(console: Console, cell: Cell) -> Observer:
+def said_every_half_minute(console: Console, cell: Cell) -> Observer:
     """Say each half minute how far a cell is."""
     said = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""One emulated engine: started, switched from policy to policy through slidingserve.json, watched."""
+"""One engine of ours: started, switched from policy to policy through slidingserve.json, watched."""
 
 from __future__ import annotations
 
@@ -32,30 +32,28 @@ class EngineError(RuntimeError):
 
 
 class Engine:
-    """A `slidingserve serve --emulate` of ours, on a free port of this machine."""
+    """A `slidingserve serve` on a free port of this machine; what it writes is below `directory`."""
 
-    def __init__(self, profile: str, max_tokens: int | None, directory: Path, arguments: list[str]) -> None:
+    def __init__(self, arguments: list[str], directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._generation = 0
         self._config = directory / "config"
         self._config.mkdir(exist_ok=True)
-        self._batches = directory / "batches.csv"
+        self._batches = log_of(directory)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"
         self._write(Spec.parse("fcfs"))
-        command = [sys.executable, "-m", "slidingserve.cli", "serve", "--emulate", profile]
+        command = [sys.executable, "-m", "slidingserve.cli", "serve", *arguments]
         command += ["--host", "127.0.0.1", "--port", str(port), "--disable-uvicorn-access-log"]
         command += ["--slo-config", str(self._config), "--state-dir", str(directory / "state")]
-        command += ["--profile-dir", str(directory / "profiles"), "--emulate-log", str(self._batches)]
-        if max_tokens is not None:
-            command += ["--max-num-batched-tokens", str(max_tokens)]
+        command += ["--profile-dir", str(directory / "profiles")]
         self._log = directory / "engine.log"
         with self._log.open("wb") as output:
             self._process = subprocess.Popen(
-                command + arguments, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+                command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
             )
 
     def ready(self) -> None:
@@ -96,8 +94,10 @@ class Engine:
             lines = [line for line in file if line.endswith("\n")]
         return [{k: float(v) for k, v in row.items()} for row in csv.DictReader(lines)]
 
-    def device(self, begin: float, end: float) -> dict[str, Any]:
-        """The device's own record between two times (monotonic seconds)."""
+    def device(self, begin: float, end: float) -> dict[str, Any] | None:
+        """The emulated device's own record between two times (monotonic seconds); None for a real one."""
+        if not self._batches.exists():
+            return None
         rows = [row for row in self.rows() if row["start"] >= begin and row["end"] <= end]
         late = np.array([row["woke"] - row["end"] for row in rows]) * 1000
         # The queue formula, t_done(N) - t_done(N-1) of batches back to back, against the device's own time.
@@ -153,10 +153,21 @@ class Engine:
         return lines[-1] if lines else "it said nothing"
 
 
+def log_of(directory: Path) -> Path:
+    """Where an emulated device of that directory writes its batches."""
+    return directory / "batches.csv"
+
+
+def emulated(profile: str, max_tokens: int | None, directory: Path) -> list[str]:
+    """Arguments of an engine at the speed of a hardware profile."""
+    limit = [] if max_tokens is None else ["--max-num-batched-tokens", str(max_tokens)]
+    return ["--emulate", profile, "--emulate-log", str(log_of(directory)), *limit]
+
+
 @contextlib.contextmanager
-def running(profile: str, max_tokens: int | None, directory: Path, arguments: list[str]) -> Iterator[Engine]:
+def running(arguments: list[str], directory: Path) -> Iterator[Engine]:
     """A ready engine, stopped at the end whatever happens."""
-    engine = Engine(profile, max_tokens, directory, arguments)
+    engine = Engine(arguments, directory)
     try:
         engine.ready()
         yield engine

@@ -24,9 +24,9 @@ LOG_SECONDS = 1.2
 def front_end(engine: Engine, model: str) -> dict[str, Any]:
     """Milliseconds from sending to the first token, less the batches' own time, by prompt length."""
     target = Target(engine.url + "/v1", model, cache_salt=secrets.token_hex(8))
-    found = {length: asyncio.run(_alone(target, length, EACH)) for length in LENGTHS}
+    found = {length: asyncio.run(alone(target, length, EACH)) for length in LENGTHS}
     time.sleep(LOG_SECONDS)
-    asyncio.run(_alone(target, 2, 1))  # a batch, with which the log of those before it is written out
+    asyncio.run(alone(target, 2, 1))  # a batch, with which the log of those before it is written out
     rows = engine.rows()
     return {
         str(length): float(np.median([_added(result, rows) for result in results]) * 1000)
@@ -34,7 +34,7 @@ def front_end(engine: Engine, model: str) -> dict[str, Any]:
     }
 
 
-async def _alone(target: Target, length: int, count: int) -> list[Result]:
+async def alone(target: Target, length: int, count: int) -> list[Result]:
     """Requests one after the other. Their `sent` is on the monotonic clock, as the device's is."""
     async with http_client(target, 1) as client:
         results = []

@@ -40,10 +40,10 @@ def _quality(predictor: dict[str, Any]) -> dict[str, Any]:
 
 def table(found: Sequence[dict[str, Any]]) -> Table:
     """Attainment with 95 % intervals, by class, and latencies."""
-    view = Table(title="Emulated engine, by the client's clock (Wilson 95 %)", title_justify="left")
+    view = Table(title="By the client's clock (Wilson 95 %)", title_justify="left")
     classes = list(dict.fromkeys(name for row in found for name in row["classes"]))
     for heading in ("req/s", "policy", "attainment", *classes, "TTFT p50/p99 ms", "TBT p50/p99 ms"):
-        view.add_column(heading)
+        view.add_column(heading, no_wrap=heading == "policy")
     rate = None
     for row in found:
         if rate not in (None, row["rate"]):

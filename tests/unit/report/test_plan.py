@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from itertools import product
 
 import pytest
 from slidingserve.policies import PolicySettings
@@ -63,12 +64,11 @@ def test_every_policy_chooses_among_the_settings_that_the_evaluation_promises() 
     }
     assert chosen["fcfs"] >= {options(budget=budget) for budget in (2048, 512, 256)}
     assert chosen["sarathi_edf"] >= {options(budget=budget) for budget in (128, 256, 512)}
-    for grid in ("artifact", "rescaled"):
-        for cap in (None, 512, 256):
-            assert options(grid=grid, budget=cap) in chosen["qoserve"]
-    for margin in (1.15, 1.3):
-        for chunk in (None, 512, 256):
-            assert options(margin=margin, max_chunk=chunk) in chosen[SLIDING]
+    for alpha, cap in product((0.8, 0.4), (None, 512, 256)):
+        for grid in ("artifact", "rescaled"):
+            assert options(grid=grid, budget=cap, alpha=alpha) in chosen["qoserve"]
+        for margin in (1.15, 1.3):
+            assert options(margin=margin, max_chunk=cap, alpha=alpha) in chosen[SLIDING]
     assert len(chosen["ppas"]) >= 2
 
 
