@@ -32,8 +32,8 @@ class Goodput:
 
     qps: float
     """The highest rate of the grid that holds; 0: not even the lowest does."""
-    above: float
-    """The next rate, which does not hold."""
+    above: float | None
+    """The next rate, which does not hold; None: even the highest holds."""
     criterion: Criterion
     at: dict[str, Tally]
     """Misses by class at `qps`, all seeds pooled; empty if nothing holds."""
@@ -41,15 +41,15 @@ class Goodput:
     def to_json(self) -> dict[str, Any]:
         """As a JSON object."""
         everybody = overall(self.at)
-        low, high = everybody.interval
+        low, high = everybody.interval if self.at else (None, None)
         return {
             "goodput_qps": self.qps,
             "fails_at_qps": self.above,
             "criterion": self.criterion,
             "requests": everybody.requests,
-            "violations_percent": 100 * everybody.share,
-            "violations_percent_low": 100 * low,
-            "violations_percent_high": 100 * high,
+            "violations_percent": 100 * everybody.share if self.at else None,
+            "violations_percent_low": None if low is None else 100 * low,
+            "violations_percent_high": None if high is None else 100 * high,
             "classes": {name: 100 * tally.share for name, tally in self.at.items()},
         }
 
@@ -102,7 +102,7 @@ class Search:
     def result(self) -> Goodput:
         """What was found, once there are no more jobs."""
         qps = 0.0 if self._holds is None else self._rate(self._holds)
-        above = self._rate(self._top if self._fails is None else self._fails)
+        above = None if self._fails is None else self._rate(self._fails)
         return Goodput(qps, above, self._criterion, self._at)
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -22,32 +24,63 @@ from slidingserve.predictor.features import Features, Scene
 from slidingserve.sim.config import SimError
 from slidingserve.sim.result import Result, Steps
 from slidingserve.sim.store import Store
+from slidingserve.whole import whole
 
-INTERRUPTED = 130
 _PIPED_WIDTH = 160
 SCENES = tuple(scene.value for scene in Scene)
 
 
 @contextmanager
 def said_in_one_line(command: str, store: Store | None = None) -> Iterator[None]:
-    """Turn what a person can mend into one line and exit status 2, and an interrupt into one that says how to
-    go on."""
+    """Turn what a person can mend into one line and exit status 2, and an interrupt or SIGTERM into one that
+    says how to go on."""
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:
-        yield
+        with interruptible():
+            yield
     except ValueError as error:  # SimError, WorkloadError, an unknown profile
         console.print(f"slidingserve {command}: {error}", style="red")
         raise typer.Exit(2) from None
-    except (MemoryError, BrokenProcessPool):
+    except (MemoryError, BrokenProcessPool) as error:
         console.print(
-            f"slidingserve {command}: the memory ran out; {_kept(store)}; give fewer --requests or "
+            f"slidingserve {command}: {out_of_memory(error)}; {_kept(store)}; give fewer --requests or "
             "--workers, or a smaller --kv-tokens",
             style="red",
         )
         raise typer.Exit(2) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         console.print(f"slidingserve {command}: interrupted; {_kept(store)}", style="red")
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(status_of(error)) from None
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM as a KeyboardInterrupt, so that workers are ended and people told; not where it is ignored."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
+def status_of(error: KeyboardInterrupt) -> int:
+    """The exit status of a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (error.args[0] if error.args else signal.SIGINT)
+
+
+def out_of_memory(error: MemoryError | BrokenProcessPool) -> str:
+    """The memory as the cause, as far as that is known."""
+    if isinstance(error, MemoryError):
+        return "the memory ran out"
+    return "a process that simulates was killed, as the system does when the memory runs out"
 
 
 def _kept(store: Store | None) -> str:
@@ -73,14 +106,15 @@ def check_writable(*paths: Path | None) -> None:
 
 def write_json(path: Path, document: Any) -> None:
     """The whole result."""
-    with _written(path):
-        path.write_text(json.dumps(_plain(document), indent=1, allow_nan=False) + "\n")
+    text = json.dumps(_plain(document), indent=1, allow_nan=False) + "\n"
+    with _written(path) as place:
+        place.write_text(text)
 
 
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """One line a row, columns in the order of their first occurrence; nested values as JSON."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    with _written(path), path.open("w", newline="") as file:
+    with _written(path) as place, place.open("w", newline="") as file:
         writer = csv.DictWriter(file, names, restval="")
         writer.writeheader()
         for row in rows:
@@ -88,10 +122,11 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
 
 
 @contextmanager
-def _written(path: Path) -> Iterator[None]:
-    """What the disk refuses, as one sentence. Raises SimError."""
+def _written(path: Path) -> Iterator[Path]:
+    """Where to write, whole or not at all; what the disk refuses, as one sentence. Raises SimError."""
     try:
-        yield
+        with whole(path) as place:
+            yield place
     except OSError as error:
         raise SimError(f"{path}: cannot be written ({error.strerror}); name another file") from None
 
@@ -170,8 +205,12 @@ def show(console: Console, title: str, rows: Sequence[dict[str, Any]], columns: 
 
 def ranged(row: dict[str, Any], key: str) -> str:
     """A value with its interval, as people read it."""
+    if row[key] is None:
+        return "-"
     return f"{row[key]:.2f} [{row[key + '_low']:.2f},{row[key + '_high']:.2f}]"
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

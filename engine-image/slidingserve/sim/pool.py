@@ -50,7 +50,7 @@ def carry_out(plans: Sequence[Plan], store: Store, workers: int, report: Report 
         _compile(desk.todo[0].job)
         if report is not None:
             report(0, desk.left())
-        with _executor(min(workers, max(desk.left(), 1))) as executor:
+        with processes(min(workers, max(desk.left(), 1))) as executor:
             flight: dict[Future[Summary], _Task] = {}
             while desk.todo or flight:
                 while desk.todo and len(flight) < workers:
@@ -117,12 +117,18 @@ class _Desk:
 
 
 @contextmanager
-def _executor(workers: int) -> Iterator[Executor]:
-    """Processes of our own, started anew (spawn), which leave an interrupt to us."""
+def processes(count: int) -> Iterator[Executor]:
+    """Processes of our own, started anew (spawn), which leave an interrupt to us and end with us."""
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
+    others = set(multiprocessing.active_children())
+    executor = ProcessPoolExecutor(count, mp_context=context, initializer=_begin)
     try:
         yield executor
+    except BaseException:
+        # What is under way is lost, and may be minutes from its end.
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()
+        raise
     finally:
         executor.shutdown(wait=True, cancel_futures=True)
 

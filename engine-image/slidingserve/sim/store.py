@@ -1,12 +1,14 @@
 """Runs that were made, kept on disk as JSON lines, so that a search that was ended goes on where it was.
 
-One file for each version of the simulating code. A line that a kill has torn is skipped and made again.
+One file for each version of the simulating code. A line that a kill has torn, or that is no longer what was
+written, is skipped and made again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 
 from slidingserve.sim.config import SimError
@@ -14,9 +16,12 @@ from slidingserve.sim.jobs import Summary, code_version
 
 
 def default_directory() -> Path:
-    """In the user's cache."""
+    """In the user's cache. Raises SimError for a user without a home."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "slidingserve" / "runs"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "slidingserve" / "runs"
+    except RuntimeError:
+        raise SimError("--cache: there is no home directory to keep runs in; name a directory") from None
 
 
 class Store:
@@ -38,7 +43,7 @@ class Store:
                     self._remember(line)
         except OSError as error:
             raise SimError(
-                f"--cache {directory}: cannot be written ({error.strerror}); name another directory, or none"
+                f"--cache {directory}: cannot be written ({error.strerror or error}); name another directory"
             ) from None
 
     def __len__(self) -> int:
@@ -53,7 +58,7 @@ class Store:
         self._known[key] = summary
         if self._file is None:
             return
-        line = json.dumps({"key": key, "run": summary}, separators=(",", ":"))
+        line = json.dumps({"key": key, "run": summary, "sum": _sum(summary)}, separators=(",", ":"))
         try:
             with self._file.open("ab") as file:
                 # In one write, so that two searches on one directory never tear each other's lines.
@@ -67,9 +72,16 @@ class Store:
     def _remember(self, line: bytes) -> None:
         try:
             document = json.loads(line)
-            self._known[str(document["key"])] = dict(document["run"])
-        except (ValueError, KeyError, TypeError):
+            key, run = str(document["key"]), dict(document["run"])
+            # Stores from before there were sums have none.
+            if document.get("sum") in (None, _sum(run)):
+                self._known[key] = run
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return
+
+
+def _sum(run: Summary) -> int:
+    return zlib.crc32(json.dumps(run).encode())
 
 
 def _ends_whole(path: Path) -> bool:

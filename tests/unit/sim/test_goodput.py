@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from slidingserve.sim import jobs
+from slidingserve.sim import jobs, output
 from slidingserve.sim.compare import Measure
 from slidingserve.sim.config import SimError
 from slidingserve.sim.goodput import HIGHEST, LOWEST, Search
 from slidingserve.sim.jobs import Job
 from slidingserve.sim.pool import carry_out
-from slidingserve.sim.store import Store
+from slidingserve.sim.store import Store, default_directory
 
 from tests.unit.sim.engines import busy, engine, limits
 
@@ -46,6 +46,7 @@ def test_a_search_ends_within_2_percent_wherever_it_starts(limit: float, start: 
     search = asking(start)
     assert drive(search, limit) < 30
     found = search.result
+    assert found.above is not None
     assert found.qps <= limit < found.above
     assert found.above / found.qps == pytest.approx(1.02)
     assert found.at["dialogue"].requests == 3000
@@ -66,9 +67,12 @@ def test_an_engine_that_holds_no_rate_or_every_one_is_said_so() -> None:
     drive(none, 0.0)
     drive(every, 1e9)
     assert none.result.qps == 0.0
+    assert none.result.above is not None
     assert none.result.above < 1.03 * LOWEST
-    assert not none.result.at
+    assert none.result.to_json()["violations_percent"] is None, "no rate held, so none was counted"
+    assert output.ranged(none.result.to_json(), "violations_percent") == "-"
     assert every.result.qps == pytest.approx(HIGHEST, rel=0.03)
+    assert every.result.above is None, "no rate failed"
 
 
 def job(seed: int = 0, **changes: Any) -> Job:
@@ -94,6 +98,36 @@ def test_a_store_goes_on_where_it_was_and_skips_a_torn_line(tmp_path: Path) -> N
     again.put("c", {"n": 3})
     last = Store(tmp_path)
     assert [last.get(key) for key in "abc"] == [{"n": 1}, None, {"n": 3}]
+
+
+@pytest.mark.parametrize("line", [b'"n":2', b"[" * 100_000, b"\xff\xfe", b'{"key":"b","run":3}', b"[]", b""])
+def test_a_line_that_is_not_what_was_written_is_made_again(line: bytes, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.put("a", {"n": 1, "share": 0.1, "missed": "ff"})
+    store.put("b", {"n": 1})
+    file = next(tmp_path.glob("*.jsonl"))
+    first, second = file.read_bytes().splitlines()
+    damaged = second.replace(b'"n":1', line) if line.startswith(b'"') else line
+    file.write_bytes(first + b"\n" + damaged + b"\n")
+    again = Store(tmp_path)
+    assert again.get("a") == {"n": 1, "share": 0.1, "missed": "ff"}
+    assert again.get("b") is None
+
+
+def test_a_store_from_before_there_were_sums_is_read(tmp_path: Path) -> None:
+    Store(tmp_path)
+    next(tmp_path.glob("*.jsonl")).write_text('{"key":"a","run":{"n":1}}\n')
+    assert Store(tmp_path).get("a") == {"n": 1}
+
+
+def test_a_user_without_a_home_is_told_to_name_a_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", none)
+    with pytest.raises(SimError, match="no home directory to keep runs in; name a directory"):
+        default_directory()
 
 
 def test_a_store_that_cannot_be_written_is_said_in_one_sentence(tmp_path: Path) -> None:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+
+import pytest
+import typer
+from slidingserve.sim.output import said_in_one_line
+from slidingserve.sim.pool import processes
+from slidingserve.sim.store import Store
 
 
 def workers_of(process: int) -> list[int]:
@@ -46,3 +53,42 @@ def test_workers_end_with_a_search_that_was_killed(tmp_path: Path) -> None:
                 os.kill(worker, 9)
             raise AssertionError(f"workers {left} outlived their search")
         time.sleep(0.05)
+
+
+def test_an_interrupt_does_not_wait_for_the_runs_that_it_loses() -> None:
+    def interrupted() -> None:
+        with processes(2) as pool:
+            for _ in range(3):
+                pool.submit(time.sleep, 10_000)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+
+def test_a_worker_that_is_killed_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def killed() -> None:
+        with said_in_one_line("goodput", Store(tmp_path)), processes(1) as pool:
+            pool.submit(signal.raise_signal, signal.SIGKILL).result()
+
+    with pytest.raises(typer.Exit) as ended:
+        killed()
+    assert ended.value.exit_code == 2
+    said = capsys.readouterr().err
+    assert "was killed, as the system does when the memory runs out" in said
+    assert f"finished runs are in {tmp_path}; the same command goes on" in said
+    assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("sent", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_search_that_is_told_to_end_says_how_to_go_on(
+    sent: signal.Signals, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(typer.Exit) as ended, said_in_one_line("goodput", Store(tmp_path)):
+        signal.raise_signal(sent)
+    assert ended.value.exit_code == status
+    assert f"interrupted; finished runs are in {tmp_path}" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) == before
