@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -16,6 +17,9 @@ from typing import Any
 
 from rich.console import Console
 from slidingserve.report import paper
+from slidingserve.report.rows import ReportError
+from slidingserve.sim.config import SimError
+from slidingserve.sim.output import interruptible, out_of_memory, status_of
 from slidingserve.sim.store import Store
 
 from benchmarks.paper import output, plan
@@ -47,17 +51,29 @@ def main() -> int:
         console.print(f"bench-paper: {error}")
         return 2
     out = BUILD / ("bench-paper-quick" if scale.quick else "bench-paper")
-    runner = Runner(Store(out / "runs"), processes, console)
     try:
-        drawn = monotonic()
-        for done, made in measured(scale, only, runner):
-            document = output.document(made, scale, complete=done)
-            output.write(document, out)
-            if done or monotonic() - drawn > DRAW_SECONDS:
-                left_out, drawn = output.report(document, out), monotonic()
-    except KeyboardInterrupt:
+        with interruptible():
+            runner = Runner(Store(out / "runs"), processes, console)
+            drawn = monotonic()
+            for done, made in measured(scale, only, runner):
+                document = output.document(made, scale, complete=done)
+                output.write(document, out)
+                if done or monotonic() - drawn > DRAW_SECONDS:
+                    left_out, drawn = output.report(document, out), monotonic()
+    except KeyboardInterrupt as error:
         console.print("bench-paper: stopped; the same command goes on where it was")
-        return 130
+        return status_of(error)
+    except (MemoryError, BrokenProcessPool) as error:
+        console.print(
+            f"bench-paper: {out_of_memory(error)}; the same command goes on where it was; give PROCESSES=1"
+        )
+        return 1
+    except (SimError, ReportError) as error:
+        console.print(f"bench-paper: {error}")
+        return 1
+    except OSError as error:
+        console.print(f"bench-paper: {out}: cannot be written ({error.strerror}); make room and go on")
+        return 1
     for name in left_out:
         console.print(f"{name}: left out of the report, no rows")
     console.print(f"wrote results.json, results.csv, table.md and report/index.html below {out}")

@@ -12,6 +12,7 @@ from slidingserve import hardware
 from slidingserve.report import captions, tables, text
 from slidingserve.report.command import draw
 from slidingserve.report.rows import Results
+from slidingserve.whole import whole
 
 from benchmarks.paper.experiments import SLO_BASE_MS
 from benchmarks.paper.measurements import Asked
@@ -51,15 +52,17 @@ def document(made: Sequence[dict[str, Any]], scale: Scale, *, complete: bool = T
 
 
 def write(made: dict[str, Any], out: Path) -> None:
-    """results.json, results.csv and table.md below `out`."""
+    """results.json, results.csv and table.md below `out`, each whole. Raises OSError."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / "results.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-    with (out / "results.csv").open("w", newline="", encoding="utf-8") as file:
+    with whole(out / "results.json") as place:
+        place.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    with whole(out / "results.csv") as place, place.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, _FIRST, extrasaction="ignore", restval="")
         writer.writeheader()
         for row in made["rows"]:
             writer.writerow({**row, "options": json.dumps(row["options"])})
-    (out / "table.md").write_text(markdown(Results.model_validate(made)), encoding="utf-8")
+    with whole(out / "table.md") as place:
+        place.write_text(markdown(Results.model_validate(made)), encoding="utf-8")
 
 
 def report(made: dict[str, Any], out: Path) -> list[str]:

@@ -7,25 +7,26 @@ that this very model chose. Needs every batch of a run, which the simulator's po
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import as_completed
 
 import numpy as np
 from slidingserve.predictor.calibration import default_model
 from slidingserve.predictor.online import Window, fit, predict_all
 from slidingserve.predictor.quality import score
 from slidingserve.sim.jobs import Job, Summary
+from slidingserve.sim.pool import processes
 from slidingserve.sim.run import run
 from slidingserve.sim.store import Store
 
 
-def carry_out(wanted: Sequence[Job], store: Store, processes: int) -> list[Summary]:
+def carry_out(wanted: Sequence[Job], store: Store, workers: int) -> list[Summary]:
     """The paired errors of each run, by scene, from the store where they are there."""
-    missing = [job for job in wanted if store.get(_key(job)) is None]
+    missing = {key: job for job in wanted if store.get(key := _key(job)) is None}
     if missing:
-        with ProcessPoolExecutor(min(processes, len(missing)), mp_context=get_context("spawn")) as pool:
-            for job, found in zip(missing, pool.map(paired, missing), strict=True):
-                store.put(_key(job), found)
+        with processes(min(workers, len(missing))) as pool:
+            keys = {pool.submit(paired, job): key for key, job in missing.items()}
+            for done in as_completed(keys):
+                store.put(keys[done], done.result())
     return [summary for job in wanted if (summary := store.get(_key(job))) is not None]
 
 

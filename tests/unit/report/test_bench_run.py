@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +13,7 @@ import pytest
 from rich.console import Console
 from slidingserve.report import paper
 from slidingserve.report.rows import load, select
+from slidingserve.sim.config import SimError
 from slidingserve.sim.goodput import Search
 from slidingserve.sim.jobs import Job
 from slidingserve.sim.store import Store
@@ -117,3 +121,34 @@ def test_time_left_is_learned_from_what_was_simulated_and_not_from_what_the_stor
     assert (runner.left, runner.pace) == (2000.0, 0.0)
     runner.note([one(2)], 1, 50.0)
     assert (runner.left, runner.pace) == (1000.0, 0.05)
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("happens", "status", "said"),
+    [
+        (lambda: _raise(OSError(28, "No space left on device")), 1, "cannot be written (No space left"),
+        (lambda: _raise(SimError("--cache x: cannot be written")), 1, "--cache x: cannot be written"),
+        (lambda: _raise(BrokenProcessPool()), 1, "was killed, as the system does when the memory runs out"),
+        (lambda: signal.raise_signal(signal.SIGINT), 130, "stopped; the same command goes on"),
+        (lambda: signal.raise_signal(signal.SIGTERM), 143, "stopped; the same command goes on"),
+    ],
+)
+def test_what_ends_a_benchmark_is_one_line(
+    happens: Callable[[], None],
+    status: int,
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(command, "BUILD", tmp_path)
+    monkeypatch.setattr("sys.argv", ["paper"])
+    monkeypatch.setattr(command, "measured", lambda *settings: happens())
+    assert command.main() == status
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.splitlines()) == 1
