@@ -19,7 +19,13 @@ from slidingserve.report.intervals import Estimate, estimate
 from slidingserve.report.rows import Row, grouped, select
 
 mpl.rcParams.update(
-    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.fonttype": "none"}
+    {
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "svg.fonttype": "none",
+        "text.parse_math": False,  # a dollar sign in a name is one
+    }
 )
 
 _LATENCIES = {"ttft_p50_s": "TTFT p50, s", "ttft_p95_s": "TTFT p95, s", "ttft_p99_s": "TTFT p99, s"}

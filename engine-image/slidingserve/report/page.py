@@ -9,6 +9,7 @@ from pathlib import Path
 from slidingserve.report import captions, render, sections, tables, text
 from slidingserve.report.rows import Results
 from slidingserve.report.sections import Section
+from slidingserve.whole import whole
 
 EXPECTED = ("figure4", "figure5", "figure6", "table4", "table5")
 
@@ -34,10 +35,12 @@ def write(results: Results, out: Path, notes: str = "") -> list[str]:
     for section in found:
         image = render.png(section.figure) if section.figure is not None else None
         if image is not None:
-            (out / f"{section.name}.png").write_bytes(image)
+            with whole(out / f"{section.name}.png") as place:
+                place.write_bytes(image)
         parts.append(_section(section, image))
     left_out = [name for name in EXPECTED if name not in {section.name for section in found}]
-    (out / "index.html").write_text(_page(results, parts, notes, left_out), encoding="utf-8")
+    with whole(out / "index.html") as place:
+        place.write_text(_page(results, parts, notes, left_out), encoding="utf-8")
     return left_out
 
 

@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Hashable, Iterable
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,6 +17,10 @@ from slidingserve.config_errors import sentences
 
 K = TypeVar("K", bound=Hashable)
 Stage = Literal["choose", "report"]
+Number = Annotated[float, Field(ge=-1e12, le=1e12)]
+"""What axes can be drawn for."""
+Name = Annotated[str, Field(max_length=200)]
+"""What fits beside a figure."""
 _NUMBER_FIRST = re.compile(r"\d+(\.\d+)?( |$)")
 
 
@@ -29,27 +33,27 @@ class Row(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
 
-    figure: str = Field(description="figure4, figure5, figure6, table4, table5, slo_base, readings, ...")
-    model: str = Field(description="the language model, such as qwen2.5-7b")
-    hardware: str = Field(description="a hardware profile, such as rtx3090-tp2-qwen2.5-7b")
-    workload: str = Field(description="a workload, such as mixed_v1")
-    policy: str = Field(description="a scheduling policy, such as sarathi_edf")
+    figure: Name = Field(description="figure4, figure5, figure6, table4, table5, slo_base, readings, ...")
+    model: Name = Field(description="the language model, such as qwen2.5-7b")
+    hardware: Name = Field(description="a hardware profile, such as rtx3090-tp2-qwen2.5-7b")
+    workload: Name = Field(description="a workload, such as mixed_v1")
+    policy: Name = Field(description="a scheduling policy, such as sarathi_edf")
     options: dict[str, Any] = Field(description="the policy's settings that differ from the defaults")
     seed: int = Field(description="seed of the arrivals and lengths")
     fit: int | None = Field(description="training draw of the predictor, or null where there is none")
     criterion: Literal["overall", "per_class"] = Field(description="overall or per_class")
-    metric: str = Field(description="goodput_qps, violations_percent, ttft_p50_s, mae_ms, r2, ...")
-    value: float = Field(description="the number, in the metric's unit")
+    metric: Name = Field(description="goodput_qps, violations_percent, ttft_p50_s, mae_ms, r2, ...")
+    value: Number = Field(description="the number, in the metric's unit")
     stage: Stage = Field("report", description="choose (settings compared on a seed of their own) or report")
-    variant: str = Field("", description="what this experiment varies: an ablation, an SLO base, a reading")
-    scene: str = Field(
+    variant: Name = Field("", description="what this experiment varies: an ablation, an SLO base, a reading")
+    scene: Name = Field(
         "all", description="decode, prefill, mixed or all: the batches behind a predictor's error"
     )
-    qps: float | None = Field(None, description="requests a second of the run")
-    time_s: float | None = Field(None, description="seconds since the start of the run")
+    qps: Number | None = Field(None, description="requests a second of the run")
+    time_s: Number | None = Field(None, description="seconds since the start of the run")
     n: int | None = Field(None, description="requests behind the number")
-    ci_low: float | None = Field(None, description="lower end of the number's own interval")
-    ci_high: float | None = Field(None, description="upper end of the number's own interval")
+    ci_low: Number | None = Field(None, description="lower end of the number's own interval")
+    ci_high: Number | None = Field(None, description="upper end of the number's own interval")
 
     @model_validator(mode="after")
     def _base_is_a_number(self) -> Self:

@@ -94,6 +94,16 @@ def test_a_figure_without_rows_is_left_out_and_said(tmp_path: Path) -> None:
     assert "figure4, figure5, figure6, table5" in (tmp_path / "o" / "index.html").read_text()
 
 
+def test_a_name_that_looks_like_a_formula_is_drawn_as_it_stands(tmp_path: Path) -> None:
+    rows = [row("figure4", "$\\frac{$", "goodput_qps", 1.0), row("table4", "$_$", "goodput_qps", 1.0)]
+    (tmp_path / "r.json").write_text(json.dumps({"rows": rows}))
+    done = CliRunner().invoke(
+        slidingserve, ["report", str(tmp_path / "r.json"), "--out", str(tmp_path / "o")]
+    )
+    assert done.exit_code == 0
+    assert "$\\frac{$" in (tmp_path / "o" / "index.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -70,6 +70,9 @@ BAD = {
     ),
     "a base that is not there": (json.dumps({"rows": [row("slo_base", "p", "m", 1.0)]}), "variant: ''"),
     "brackets without end": ('{"rows": ' + "[" * 100_000 + "]" * 100_000 + "}", "it is not JSON"),
+    "a value beyond all axes": (json.dumps({"rows": [row("f", "p", "m", 1e308)]}), "rows[0].value"),
+    "a rate beyond all axes": (json.dumps({"rows": [row("f", "p", "m", 1.0, qps=1e308)]}), "rows[0].qps"),
+    "a name like a book": (json.dumps({"rows": [row("f", "p" * 100_000, "m", 1.0)]}), "rows[0].policy"),
     "many problems": (json.dumps({"rows": [{} for _ in range(50)]}), "problems in all"),
 }
 
