@@ -65,10 +65,21 @@ class Result:
 
 
 def http_client(target: Target, concurrency: int) -> httpx.AsyncClient:
-    """A client that never queues inside its pool, which would spoil the clock."""
+    """A client that never queues inside its pool, which would spoil the clock.
+
+    Raises ConnectionError with a sentence for a URL or a key that cannot be.
+    """
     headers = {"authorization": f"Bearer {target.api_key}"} if target.api_key else {}
+    try:
+        base = httpx.URL(target.url.rstrip("/") + "/")
+    except httpx.InvalidURL as error:
+        raise ConnectionError(f"--url {target.url!r}: {error}; write http://HOST:PORT/v1") from error
+    if not base.host or not 0 <= (base.port or 0) < 1 << 16:
+        raise ConnectionError(f"--url {target.url!r}: has no host or no such port; write http://HOST:PORT/v1")
+    if target.api_key and not (target.api_key.isascii() and target.api_key.isprintable()):
+        raise ConnectionError("--api-key: holds characters that no key has; give the key alone")
     return httpx.AsyncClient(
-        base_url=target.url.rstrip("/") + "/",
+        base_url=base,
         headers=headers,
         timeout=httpx.Timeout(target.timeout, connect=_CONNECT_SECONDS),
         limits=httpx.Limits(max_connections=concurrency + 1, max_keepalive_connections=concurrency + 1),
@@ -88,20 +99,26 @@ async def first_model(client: httpx.AsyncClient) -> str:
         ) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ConnectionError(f"{client.base_url}models: {describe(error)}") from error
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise ConnectionError(f"{client.base_url}models lists no model; pass --model") from error
 
 
-async def send(client: httpx.AsyncClient, target: Target, item: Item, started: float) -> Result:
-    """Send one item now and read its stream to the end; ``started`` is the run's zero (monotonic s)."""
-    result = Result(
+def unsent(item: Item, error: str | None = None) -> Result:
+    """The row of an item before anything came of it."""
+    return Result(
         item.index,
         item.slo_class,
         item.arrival,
         item.prompt_tokens,
         item.output_tokens,
+        error=error,
         promise=item.promise,
     )
+
+
+async def send(client: httpx.AsyncClient, target: Target, item: Item, started: float) -> Result:
+    """Send one item now and read its stream to the end; ``started`` is the run's zero (monotonic s)."""
+    result = unsent(item)
     sent = time.monotonic()
     result.sent = sent - started
     try:
@@ -109,7 +126,7 @@ async def send(client: httpx.AsyncClient, target: Target, item: Item, started: f
             await _stream(client, target, item, result, sent)
     except TimeoutError:
         result.error = f"not finished within {target.timeout:g} s ({len(result.token_times)} tokens came)"
-    except (httpx.HTTPError, httpx.StreamError) as error:
+    except Exception as error:  # whatever it is, it must not end the run and take the other rows with it
         result.error = describe(error)
         if result.token_times:
             result.error += f" after {len(result.token_times)} tokens"
@@ -172,17 +189,19 @@ def _take(result: Result, payload: bytes, now: float) -> bool:
         event = json.loads(payload)
         error = event.get("error")
         choices = event.get("choices") or []
-        usage = event.get("usage") or {}
+        known = (event.get("usage") or {}).get("completion_tokens")
         text = "".join(str(choice.get("text") or "") for choice in choices)
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         result.error = f"stream holds an event that is no completion: {payload[:80].decode(errors='replace')}"
         return False
     if error:
         result.error = f"error in the stream: {_message(payload)}"
         return False
     result.text += text
+    if isinstance(known, int) and known > result.output_tokens:
+        result.error = f"the server counts {known} tokens, {result.output_tokens} were asked for"
+        return False
     # Servers without usage in every chunk: a chunk with text counts as one token.
-    known = usage.get("completion_tokens")
     new = known - len(result.token_times) if isinstance(known, int) else int(bool(text))
     if choices or known:
         result.token_times.extend([now] * max(0, new))
@@ -197,7 +216,7 @@ def _message(content: bytes) -> str:
             parsed["error"]["message"] if "error" in parsed else parsed.get("message") or parsed.get("detail")
         )
         return " ".join(str(message).split())[:300]
-    except (ValueError, LookupError, TypeError, AttributeError):
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return content[:200].decode(errors="replace").strip() or "no message"
 
 

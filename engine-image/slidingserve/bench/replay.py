@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import httpx
 
-from slidingserve.bench.client import Result, Target, http_client, send
+from slidingserve.bench.client import Result, Target, http_client, send, unsent
 from slidingserve.bench.workload import Item, of_trace
 from slidingserve.workloads import Trace
 from slidingserve.workloads.trace import Floats
@@ -37,17 +37,41 @@ class Progress:
 Observer = Callable[[Progress], None]
 
 
+class Stopped(KeyboardInterrupt):
+    """An interrupt; ``rows`` are those of requests that had their answer."""
+
+    def __init__(self, rows: list[Result]) -> None:
+        super().__init__()
+        self.rows = rows
+
+
 class _Run:
     """State of one replay; lives on one event loop."""
 
     def __init__(self, items: Sequence[Item], target: Target, observer: Observer | None) -> None:
-        self.target = target
+        self.items, self.target = items, target
         self.total = len(items)
         self.observer = observer
         self.results: list[Result] = []
         self.running = 0
         self.started = time.monotonic()
         self.last_arrival = max((item.arrival for item in items), default=0.0)
+
+    async def all(self, concurrency: int) -> None:
+        slots = asyncio.Semaphore(concurrency)
+        try:
+            client = http_client(self.target, concurrency)
+        except ConnectionError as error:
+            self.results = [unsent(item, str(error)) for item in self.items]
+            return
+        self.started = time.monotonic()
+        async with client, asyncio.TaskGroup() as group:
+            for item in self.items:
+                group.create_task(self.one(client, item, slots))
+
+    def rows(self) -> list[Result]:
+        """What there is, in the order of the items."""
+        return sorted(self.results, key=lambda result: result.index)
 
     async def one(self, client: httpx.AsyncClient, item: Item, slots: asyncio.Semaphore) -> None:
         await asyncio.sleep(max(0.0, self.started + item.arrival - time.monotonic()))
@@ -83,13 +107,21 @@ async def replay(
     Items whose turn comes while ``concurrency`` requests are open (None: as many as this process may) wait
     for a slot; ``Result.sent`` minus ``arrival`` shows it.  The clock of a request starts when it is sent.
     """
-    concurrency = most_open_files(len(items)) if concurrency is None else concurrency
     run = _Run(items, target, observer)
-    slots = asyncio.Semaphore(concurrency)
-    async with http_client(target, concurrency) as client, asyncio.TaskGroup() as group:
-        for item in items:
-            group.create_task(run.one(client, item, slots))
-    return sorted(run.results, key=lambda result: result.index)
+    await run.all(concurrency or most_open_files(len(items)))
+    return run.rows()
+
+
+def replay_now(
+    items: Sequence[Item], target: Target, *, concurrency: int | None = None, observer: Observer | None = None
+) -> list[Result]:
+    """`replay` where no loop runs yet. Raises Stopped at an interrupt, with what was measured."""
+    run = _Run(items, target, observer)
+    try:
+        asyncio.run(run.all(concurrency or most_open_files(len(items))))
+    except KeyboardInterrupt:
+        raise Stopped(run.rows()) from None
+    return run.rows()
 
 
 def most_open_files(wanted: int) -> int:
@@ -119,4 +151,4 @@ def replay_trace(
     that two policies get the same bytes.
     """
     items = of_trace(trace, ttft, tbt)
-    return asyncio.run(replay(items, target, concurrency=concurrency, observer=observer))
+    return replay_now(items, target, concurrency=concurrency, observer=observer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from rich.table import Table
 from slidingserve.bench.client import Result
 from slidingserve.bench.score import PERCENTILES, ClassScore, Promises, record, score
 from slidingserve.bench.summary import LATENCIES, summary
+from slidingserve.whole import whole
 
 # Client-side waiting for a slot that makes the load differ from the workload that was asked for, in seconds.
 _LAG_SECONDS = 0.25
@@ -83,9 +83,8 @@ def document(
 def write(path: Path, content: dict[str, Any]) -> None:
     """Write JSON whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    partial.replace(path)
+    with whole(path) as place:
+        place.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def summary_table(figures: dict[str, Any]) -> Table:
@@ -130,7 +129,8 @@ def show(
         f"{total['request_rate']:g} requests/s, {total['output_token_rate']:g} output tokens/s"
     )
     for message, count in Counter(r.error for r in results if r.error).most_common(5):
-        console.print(f"failed: {count} x {message}", style="red", markup=False, highlight=False)
+        said = f"failed: {count} x {message}"
+        console.print(said, style="red", markup=False, highlight=False, soft_wrap=True)
     if total["short"]:
         console.print(f"note: {total['short']} answers ended before their length: the server stops early")
     if total["send_lag_max_s"] > _LAG_SECONDS:

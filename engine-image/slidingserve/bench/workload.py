@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from slidingserve.workloads import Report, Trace, WorkloadError
+from slidingserve.workloads.arrivals import RATES
+from slidingserve.workloads.fields import CLASS_FORM, MOST_TOKENS, is_class
 from slidingserve.workloads.trace import Floats
 
 __all__ = ["ClassMix", "Item", "Promise", "WorkloadError", "generate", "of_file", "of_trace"]
@@ -118,15 +120,17 @@ class ClassMix:
                 f"--mix {text!r}: write NAME:SHARE:PROMPT_LOW-HIGH:OUTPUT_LOW-HIGH, "
                 "for example dialogue:0.8:32-96:24-48"
             ) from error
-        if not name or not 0 < mix.share < float("inf"):
-            raise WorkloadError(f"--mix {text!r}: needs a name and a share above 0")
+        if not is_class(name):
+            raise WorkloadError(f"--mix {text!r}: {name!r} is no class name: {CLASS_FORM}")
+        if not 0 < mix.share < float("inf"):
+            raise WorkloadError(f"--mix {text!r}: needs a share above 0")
         return mix
 
 
 def _span(text: str) -> tuple[int, int]:
     low, _, high = text.partition("-")
     span = int(low), int(high or low)
-    if not 1 <= span[0] <= span[1]:
+    if not 1 <= span[0] <= span[1] <= MOST_TOKENS:
         raise ValueError(text)
     return span
 
@@ -147,8 +151,8 @@ def generate(mixes: Sequence[ClassMix], requests: int, rate: float, seed: int) -
         raise WorkloadError(
             f"--requests {requests}: needs at least one request for each of {len(mixes)} classes"
         )
-    if not 0 < rate < float("inf"):
-        raise WorkloadError(f"--rate {rate}: must be above 0 requests a second")
+    if not RATES[0] <= rate <= RATES[1]:
+        raise WorkloadError(f"--rate {rate:g}: must be above 0 requests a second, from 1e-6 to 1e6")
     rng = np.random.default_rng(seed)
     deal = _deal([mix.share for mix in mixes], requests)
     order = rng.permutation(np.repeat(np.arange(len(mixes)), deal))

@@ -16,7 +16,8 @@ from slidingserve.workloads.trace import Floats, WorkloadError
 
 Arrivals = Literal["poisson", "trace", "switching"]
 MOST_REQUESTS = 10_000_000
-_RATES = (1e-6, 1e6)
+RATES = (1e-6, 1e6)
+"""The lowest and the highest, requests a second."""
 _SHORTEST = 1e-6
 ARRIVALS: tuple[str, ...] = get_args(Arrivals)
 
@@ -35,7 +36,7 @@ class Switching:
     def __post_init__(self) -> None:
         for name in ("low", "high", "period", "total"):
             value = getattr(self, name)
-            if not _RATES[0] <= value <= _RATES[1] * 100:
+            if not RATES[0] <= value <= RATES[1] * 100:
                 raise WorkloadError(f"switching {name} {value!r}: must be above 0, from 1e-6 on")
 
     def scaled(self, qps: float) -> Switching:
@@ -46,7 +47,7 @@ class Switching:
 
 def check_qps(qps: float) -> float:
     """The rate, or WorkloadError."""
-    if not _RATES[0] <= qps <= _RATES[1]:
+    if not RATES[0] <= qps <= RATES[1]:
         raise WorkloadError(f"qps {qps!r}: must be above 0 requests a second, from 1e-6 to 1e6")
     return float(qps)
 

@@ -60,6 +60,8 @@ class FakeServer:
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
         )
+        if what.startswith("event:"):
+            _event(writer, what.removeprefix("event:"))
         if what == "event-error":
             _event(writer, json.dumps({"error": {"message": "engine died"}}))
         sent = tokens // 2 if what in {"cut", "close"} else tokens

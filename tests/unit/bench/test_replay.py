@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import resource
+import signal
 
 import numpy as np
 import pytest
 from slidingserve import workloads
 from slidingserve.bench import workload
 from slidingserve.bench.client import Target
-from slidingserve.bench.replay import Progress, most_open_files, replay, replay_trace
+from slidingserve.bench.replay import (
+    Progress,
+    Stopped,
+    most_open_files,
+    replay,
+    replay_now,
+    replay_trace,
+)
 from slidingserve.bench.workload import ClassMix, Item, Promise
 
 from tests.unit.bench.server import TEXT, serving, threaded
@@ -67,6 +75,13 @@ async def test_two_tokens_in_one_chunk_are_counted_as_two() -> None:
         ("cut", "cut after 3 of 6 tokens"),
         ("close", "closed the connection in the middle of an answer after 3 tokens"),
         ("event-error", "error in the stream: engine died"),
+        ("event:" + "[" * 100_000, "an event that is no completion: [[["),
+        ('event:{"choices": 7}', "an event that is no completion"),
+        ('event:{"choices": [], "usage": [1]}', "an event that is no completion"),
+        (
+            'event:{"choices": [], "usage": {"completion_tokens": 1000000000000}}',
+            "the server counts 1000000000000 tokens, 6 were asked for",
+        ),
     ],
 )
 async def test_a_failure_is_a_row_with_a_sentence(what: str, says: str) -> None:
@@ -81,6 +96,32 @@ async def test_a_refused_connection_is_a_row() -> None:
         url = server.url
     (row,) = await replay(items(1), Target(url, "fake"))
     assert row.error == "connection refused or host unknown"
+
+
+async def test_a_request_that_cannot_be_sent_is_a_row_and_the_others_go_on() -> None:
+    odd = Item(1, 0.0, "dialogue", 1, 6, prompt="\ud800")
+    async with serving(lambda body, headers: "ok") as server:
+        first, second = await replay([*items(1), odd], Target(server.url, "fake"))
+    assert first.ok
+    assert "surrogates not allowed" in (second.error or "")
+
+
+@pytest.mark.parametrize("url", ["http://", "http://x:99999/v1", "http://x\ty/v1"])
+async def test_a_url_that_cannot_be_is_a_sentence(url: str) -> None:
+    (row,) = await replay(items(1), Target(url, "fake"))
+    assert f"--url {url!r}" in (row.error or "")
+    assert "write http://HOST:PORT/v1" in (row.error or "")
+
+
+def test_an_interrupt_leaves_the_rows_that_were_there() -> None:
+    def stop(state: Progress) -> None:
+        if state.done == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    answers = iter(["ok", "ok"])
+    with threaded(lambda body, headers: next(answers, "hang")) as server, pytest.raises(Stopped) as stopped:
+        replay_now(items(5), Target(server.url, "fake"), concurrency=1, observer=stop)
+    assert [(row.index, row.ok) for row in stopped.value.rows] == [(0, True), (1, True)]
 
 
 async def test_no_more_than_the_bound_is_open_at_once_and_all_are_sent() -> None:
