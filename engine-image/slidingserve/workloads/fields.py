@@ -117,11 +117,11 @@ def count(field: str, value: Any) -> int:
     """A length in tokens; raises Unusable, or Negative."""
     number = _number(field, value)
     if number < 0:
-        raise Negative(f"{field}: {number!r} is negative; lengths are counts of tokens")
+        raise Negative(f"{field}: {short(number)} is negative; lengths are counts of tokens")
     if number != int(number):
-        raise Unusable(f"{field}: {number!r} is no whole number")
+        raise Unusable(f"{field}: {short(value)} is no whole number")
     if number > MOST_TOKENS:
-        raise Unusable(f"{field}: {number!r} is over {MOST_TOKENS:,} tokens")
+        raise Unusable(f"{field}: {short(number)} is over {MOST_TOKENS:,} tokens")
     return int(number)
 
 
@@ -137,13 +137,13 @@ def moment(value: Any) -> tuple[bool, int | float]:
             at = datetime.fromisoformat(f"{day}T{clock}{(offset or 'Z')}")
             seconds = int((at - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
         except (ValueError, OverflowError) as error:
-            raise Unusable(f"arrival: {text!r} is no date") from error
+            raise Unusable(f"arrival: {short(text)} is no date") from error
         return True, seconds * 1_000_000_000 + int((fraction or "0")[:9].ljust(9, "0"))
     number = _number("arrival", value)
     if number < 0:
-        raise Negative(f"arrival: {number!r} is negative; times run from 0 on, or are dates")
+        raise Negative(f"arrival: {short(number)} is negative; times run from 0 on, or are dates")
     if number > _MOST_TIME:
-        raise Unusable(f"arrival: {number!r} is too large for a time")
+        raise Unusable(f"arrival: {short(number)} is too large for a time")
     return False, number
 
 
@@ -153,9 +153,9 @@ def _number(field: str, value: Any) -> int | float:
     try:
         number = _parse(value) if isinstance(value, str) else value
     except (ValueError, OverflowError) as error:
-        raise Unusable(f"{field}: {_short(value)} is no number") from error
+        raise Unusable(f"{field}: {short(value)} is no number") from error
     if isinstance(number, float) and not math.isfinite(number):
-        raise Unusable(f"{field}: {number!r} is no number")
+        raise Unusable(f"{field}: {short(value)} is no number")
     return number
 
 
@@ -175,12 +175,14 @@ def slo_class(value: Any) -> str:
     """A class name, or Unusable."""
     if isinstance(value, str) and is_class(value.strip()):
         return value.strip()
-    raise Unusable(f"slo_class: {_short(value)} is no class name: {CLASS_FORM}")
+    raise Unusable(f"slo_class: {short(value)} is no class name: {CLASS_FORM}")
 
 
 def text(field: str, value: Any) -> str:
     """A text, or Unusable."""
     if isinstance(value, str):
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            raise Unusable(f"{field}: holds half a character, which nothing can send")
         return value
     raise Unusable(f"{field}: {type(value).__name__} is no text")
 
@@ -191,7 +193,7 @@ def block_ids(value: Any) -> list[int]:
         isinstance(one, int) and not isinstance(one, bool) and abs(one) < 2**62 for one in value
     ):
         return value
-    raise Unusable(f"prefix_ids: {_short(value)} is no list of whole numbers")
+    raise Unusable(f"prefix_ids: {short(value)} is no list of whole numbers")
 
 
 def estimated_tokens(words: str, tokens_per_word: float) -> int:
@@ -199,6 +201,7 @@ def estimated_tokens(words: str, tokens_per_word: float) -> int:
     return math.ceil(len(_WORD.findall(words)) * tokens_per_word)
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value of the user's as it stands, cut to what fits a line."""
     shown = repr(value)
     return shown if len(shown) <= 40 else shown[:37] + "..."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,15 @@ FORMS = (
 )
 
 _DELIMITERS = ",;\t"
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+}
+_PARQUET = b"PAR1"
+_END = "\0end of the file"
 _QUESTION = frozenset({"human", "user"})
 _ANSWER = frozenset({"gpt", "assistant", "chatgpt", "model"})
 
@@ -32,6 +42,12 @@ class Raw:
 
     place: str
     values: Mapping[str, Any]
+
+
+class _Twice(dict[str, Any]):
+    """An object in which a key stood twice, so that one of its values is gone."""
+
+    key = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +76,21 @@ def records(path: Path) -> list[Raw | Bad]:
 
 def _text(path: Path) -> str:
     try:
-        content = path.read_bytes()
+        # A pipe can be read once, and a workload is read again for each run; a device may have no end.
+        endless = path.exists() and not path.is_file() and not path.is_dir()
+        content = b"" if endless else path.read_bytes()
     except IsADirectoryError as error:
         raise WorkloadError(f"{path}: is a directory; name a file") from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise WorkloadError(f"{path}: cannot be read: {reason}") from error
+    if endless:
+        raise WorkloadError(f"{path}: is a pipe or a device; write it to a file and name that")
+    for start, kind in _PACKED.items():
+        if content.startswith(start):
+            raise WorkloadError(f"{path}: is packed with {kind}; unpack it first")
+    if content.startswith(_PARQUET):
+        raise WorkloadError(f"{path}: is a Parquet file; write it as CSV or JSON lines")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -81,22 +106,47 @@ def _text(path: Path) -> str:
 def _csv(path: Path, text: str) -> Iterator[Raw | Bad]:
     first = text.lstrip("\r\n").split("\n", 1)[0]
     delimiter = max(_DELIMITERS, key=first.count)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    # The last line shows whether a quotation mark is open there: the reader takes all below it for one cell.
+    reader = csv.reader(io.StringIO(f"{text}\n{_END}", newline=""), delimiter=delimiter)
     header: Sequence[str] | None = None
+    before = 0
     try:
         for cells in reader:
+            place, begin, before = f"line {reader.line_num}", before + 1, reader.line_num
+            if cells == [_END]:
+                return
+            if any(_END in cell for cell in cells):
+                raise WorkloadError(
+                    f"{path}, line {begin}: a quotation mark is opened and never closed; close it"
+                )
             if not any(cell.strip() for cell in cells):
                 continue
             if header is None:
-                header = [cell.strip() for cell in cells]
+                header = _unlike([cell.strip() for cell in cells])
                 continue
-            place = f"line {reader.line_num}"
             if len(cells) > len(header):
                 yield Bad(place, f"has {len(cells)} cells under {len(header)} headings")
             else:
                 yield Raw(place, dict(zip(header, cells, strict=False)))
     except csv.Error as error:
-        raise WorkloadError(f"{path}, line {reader.line_num}: {error}; write JSON lines instead") from error
+        raise WorkloadError(
+            f"{path}, line {before + 1}: {error}; close a quotation mark that is open, or write JSON lines"
+        ) from error
+
+
+def _unlike(names: Sequence[str]) -> list[str]:
+    """Headings with all after the first of a name numbered, so that no column hides another."""
+    seen: Counter[str] = Counter()
+    unlike = []
+    for name in names:
+        seen[name] += 1
+        unlike.append(again(name, seen[name]) if seen[name] > 1 else name)
+    return unlike
+
+
+def again(name: str, count: int = 2) -> str:
+    """What a heading is called when it stands there again."""
+    return f"{name} ({count})"
 
 
 def _json_lines(text: str) -> Iterator[Raw | Bad]:
@@ -105,7 +155,7 @@ def _json_lines(text: str) -> Iterator[Raw | Bad]:
         if line.strip():
             place = f"line {number}"
             try:
-                value = json.loads(line)
+                value = json.loads(line, object_pairs_hook=_object_of)
             except (ValueError, RecursionError) as error:
                 reason = error.msg if isinstance(error, json.JSONDecodeError) else "too deep or too long"
                 yield Bad(place, f"not JSON: {reason}; write one object a line")
@@ -115,7 +165,7 @@ def _json_lines(text: str) -> Iterator[Raw | Bad]:
 
 def _json_array(path: Path, text: str) -> Iterator[Raw | Bad]:
     try:
-        values = json.loads(text)
+        values = json.loads(text, object_pairs_hook=_object_of)
     except (ValueError, RecursionError) as error:
         if text.lstrip()[:1] == "{":
             yield from _json_lines(text)
@@ -131,7 +181,19 @@ def _json_array(path: Path, text: str) -> Iterator[Raw | Bad]:
         yield _object(f"entry {number}", value)
 
 
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    twice = _Twice(found)
+    names = [name for name, _ in pairs]
+    twice.key = next(name for name in names if names.count(name) > 1)
+    return twice
+
+
 def _object(place: str, value: object) -> Raw | Bad:
+    if isinstance(value, _Twice):
+        return Bad(place, f"has the key {value.key[:40]!r} twice; give it once")
     if isinstance(value, dict):
         return Raw(place, value)
     return Bad(place, f"is {type(value).__name__}; write one JSON object a request")

@@ -14,7 +14,7 @@ from typing import Literal
 
 from slidingserve.workloads import fields
 from slidingserve.workloads.fields import UNITS, Negative, Unusable
-from slidingserve.workloads.records import FORMS, Bad, Raw, records
+from slidingserve.workloads.records import FORMS, Bad, Raw, again, records
 from slidingserve.workloads.trace import (
     LONG_PROMPT,
     WorkloadError,
@@ -128,6 +128,9 @@ def read(path: Path | str, reading: Reading | None = None) -> Report:
     report.bad = [row for row in found if isinstance(row, Bad)]
     _refuse_bad(report, reading, whole=not raws)
     report.columns = fields.match(keys, reading.columns, str(path))
+    for column in report.columns.values():
+        if again(column) in keys:
+            raise WorkloadError(f"{path}: has the column {column!r} twice; rename one or take it out")
     fields.require(_with_default(report.columns, reading), keys, str(path))
     rules = _Rows(report, reading)
     rows = rules.usable(raws)
@@ -203,7 +206,7 @@ class _Rows:
             self.dates = is_date
         if is_date != self.dates:
             kind = "dates" if self.dates else "numbers"
-            raise Unusable(f"arrival: {values['arrival']!r} stands among {kind}")
+            raise Unusable(f"arrival: {fields.short(values['arrival'])} stands among {kind}")
         return number
 
     def length(self, tokens: str, text: str, values: Mapping[str, object], notes: set[str]) -> int:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import gzip
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -195,6 +197,11 @@ def test_a_json_array_and_json_lines_under_the_name_json_are_read_alike(tmp_path
     assert len(digests) == 1
 
 
+def test_a_heading_that_is_there_twice_is_no_trouble_where_nothing_is_read_from_it(tmp_path: Path) -> None:
+    path = written(tmp_path, "t.csv", "note,prompt_tokens,output_tokens,note,,,arrival\na,3,2,b,,,1\n")
+    assert workloads.load(path)[1].kept == 1
+
+
 def test_semicolons_and_tabs_separate_as_well(tmp_path: Path) -> None:
     for delimiter in ";\t":
         content = "arrival,prompt_tokens,output_tokens\n0,3,2\n".replace(",", delimiter)
@@ -238,6 +245,20 @@ def test_arrivals_of_a_file_can_be_its_own_stretched_poisson_or_switching(tmp_pa
         ("t.json", "3", "is int"),
         ("t.json", "[" * 100_000, "not JSON: too deep"),
         ("t.jsonl", '{"a":' * 100_000, "not JSON"),
+        ("t.csv", gzip.compress(HEADER.encode()), "is packed with gzip; unpack it first"),
+        ("t.csv", b"PAR1\0", "is a Parquet file; write it as CSV or JSON lines"),
+        (
+            "t.csv",
+            "arrival,prompt_tokens,output_tokens,prompt_tokens\n0,1,1,2\n",
+            "the column 'prompt_tokens' twice",
+        ),
+        ("t.csv", HEADER + '0,5,5,a\n1,5,5,"a\n2,5,5,a\n', "line 3: a quotation mark is opened and never"),
+        ("t.csv", HEADER + '0,5,5,"' + "a" * 200_000, "line 2: .*close a quotation mark"),
+        (
+            "t.jsonl",
+            '{"prompt_tokens": 5, "prompt_tokens": 6, "output_tokens": 1}',
+            "line 1: has the key 'prompt_tokens' twice",
+        ),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
@@ -247,6 +268,36 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence(
     with pytest.raises(WorkloadError, match=words) as caught:
         workloads.load(path, qps=1.0)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400 + len(str(path))
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(WorkloadError, match="is a pipe or a device; write it to a file"):
+            workloads.load(path)
+
+
+@pytest.mark.parametrize(
+    "bad", ['"prompt_tokens": 9e99', '"arrival": "' + "1" * 99_999 + '"', f'"prompt_tokens": {"9" * 4000}']
+)
+def test_a_value_of_any_length_is_told_in_a_short_line(bad: str, tmp_path: Path) -> None:
+    good = '{"arrival": 0, "prompt_tokens": 5, "output_tokens": 1}'
+    rows = '{"arrival": 0, "prompt_tokens": 5, "output_tokens": 1, ' + bad + "}"
+    name = bad.split('"')[1]
+    rows = rows.replace({"arrival": '"arrival": 0, ', "prompt_tokens": '"prompt_tokens": 5, '}[name], "", 1)
+    _, report = workloads.load(written(tmp_path, "t.jsonl", f"{good}\n{rows}\n"))
+    assert len(report.bad) == 1
+    assert report.bad[0].reason.startswith(f"{name}: ")
+    assert max(map(len, report.lines())) < 200 + len(str(tmp_path))
+
+
+def test_a_text_that_no_request_can_carry_is_left_out(tmp_path: Path) -> None:
+    rows = [{"arrival": 0, "prompt": text, "output_tokens": 1} for text in ("a b", "\ud800")]
+    _, report = workloads.load(written(tmp_path, "t.jsonl", "\n".join(map(json.dumps, rows))))
+    assert [str(row) for row in report.bad] == [
+        "line 2: prompt: holds half a character, which nothing can send"
+    ]
 
 
 def test_a_directory_and_an_absent_file_are_refused(tmp_path: Path) -> None:
