@@ -188,7 +188,10 @@ def _fresh_state_dir(wanted: Path | None) -> Path:
     _lock(state)
     for part in (Runtime(state).metrics_dir, Runtime(state).process_dir):
         shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
+        try:
+            part.mkdir()
+        except OSError as error:
+            raise LaunchError(f"--state-dir {part}: {error.strerror}; remove it, or give another") from None
     return state
 
 

@@ -64,6 +64,29 @@ class Assembled(NamedTuple):
 
 
 @compiled
+def _columns(
+    phase: Bytes, left: Ints, cached: Ints, delivered: Ints, rows: Ints, held: Held, moment: Moment
+) -> Columns:
+    arrival, ttft, tbt = held.arrival[rows], held.ttft[rows], held.tbt[rows]
+    return Columns(
+        now=moment.now,
+        phase=phase,
+        arrival=arrival,
+        remaining=left,
+        cached=cached,
+        slack=arrival + ttft + delivered * tbt - moment.now,
+        tbt_limit=tbt,
+        ttft_limit=ttft,
+        safeguard=held.safeguard[rows],
+        relegated=held.relegated[rows],
+        max_tokens=moment.max_tokens,
+        max_admissions=moment.max_admissions,
+        free_kv_tokens=moment.free_kv_tokens,
+        throughput=moment.throughput,
+    )
+
+
+@compiled
 def assemble(facts: Ints, begun: Ints, running: int, waiting: Ints, held: Held, moment: Moment) -> Assembled:
     """The state of an engine from numbers.
 
@@ -106,23 +129,7 @@ def assemble(facts: Ints, begun: Ints, running: int, waiting: Ints, held: Held, 
         phase[n] = WAITING
         n += 1
     at = rows[:n]
-    arrival, ttft, tbt = held.arrival[at], held.ttft[at], held.tbt[at]
-    columns = Columns(
-        now=moment.now,
-        phase=phase[:n],
-        arrival=arrival,
-        remaining=left[:n],
-        cached=cached[:n],
-        slack=arrival + ttft + delivered[:n] * tbt - moment.now,
-        tbt_limit=tbt,
-        ttft_limit=ttft,
-        safeguard=held.safeguard[at],
-        relegated=held.relegated[at],
-        max_tokens=moment.max_tokens,
-        max_admissions=moment.max_admissions,
-        free_kv_tokens=moment.free_kv_tokens,
-        throughput=moment.throughput,
-    )
+    columns = _columns(phase[:n], left[:n], cached[:n], delivered[:n], at, held, moment)
     late = columns.relegated | (columns.slack <= 0)
     lost = np.flatnonzero((columns.phase == PREFILL)[:kept_running] & late[:kept_running])
     return Assembled(columns, at, kept[:started], kept_running, lost)

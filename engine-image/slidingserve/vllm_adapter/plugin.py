@@ -36,7 +36,7 @@ def register() -> None:
         return
     listen(runtime)
     shield()
-    if _runs_a_model() and current_platform_is_cpu():
+    if _runs_a_model() and _on_cpu():
         keep_seeds()
     if os.environ.get(NO_HOOKS) or _is_worker():
         return
@@ -59,8 +59,7 @@ def _runs_a_model() -> bool:
     return name.startswith(("EngineCore", "VllmWorker", "Worker")) or os.environ.get(ALL_IN_ONE) == "0"
 
 
-def current_platform_is_cpu() -> bool:
-    """As vLLM sees it."""
+def _on_cpu() -> bool:
     from vllm.platforms import current_platform
 
     return bool(current_platform.is_cpu())

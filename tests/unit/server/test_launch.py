@@ -47,6 +47,13 @@ def test_what_an_earlier_engine_left_is_wiped_and_nothing_else(tmp_path: Path) -
     assert (state / "mine" / "old").exists()
 
 
+def test_what_cannot_be_wiped_is_named(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "metrics").touch()
+    with pytest.raises(LaunchError, match=r"--state-dir .*/state/metrics: File exists; remove it"):
+        start(tmp_path)
+
+
 def test_two_engines_cannot_share_a_state_directory(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from slidingserve.server.launch import prepare\n"
