@@ -16,7 +16,8 @@ HEAD = """# slidingserve.json
 <!-- Generated from slidingserve/config.py and core/settings.py by `make generate`; edit those. -->
 
 What `slidingserve serve --slo-config DIR` reads from `DIR/slidingserve.json`, live: a change is in force
-between two steps, a file that is refused leaves the last good one in force, and the state endpoint says why.
+between two steps, a file that is refused leaves the last good one in force, and the state endpoint says why
+(at the start there is none: [what then](engine.md)).
 The operator writes it from the resource. Keys that this version does not know are reported and ignored. What
 the options mean for the method, and what each does to the numbers, is in [the method](../method.md).
 

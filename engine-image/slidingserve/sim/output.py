@@ -91,9 +91,10 @@ def _kept(store: Store | None) -> str:
 
 def check_writable(*paths: Path | None) -> None:
     """Refuse before hours of work what cannot be written after them. Raises SimError."""
-    for path in paths:
-        if path is None:
-            continue
+    asked = [path for path in paths if path is not None]
+    for place, path in enumerate(asked):
+        if path.resolve() in [other.resolve() for other in asked[:place]]:
+            raise SimError(f"{path}: is asked for twice; give each result a file of its own")
         try:
             new = not path.exists()
             with path.open("a"):

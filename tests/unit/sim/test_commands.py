@@ -119,6 +119,7 @@ def test_compare_and_goodput_write_rows_and_remember_runs(tmp_path: Path) -> Non
             "requests 100000000000: must be 1 or more",
         ),
         (["compare", "--qps", "1", "--csv", "/"], "/: cannot be written"),
+        (["goodput", "--csv", "same", "--output", "./same"], "is asked for twice"),
         (["goodput", "--output", "/"], "/: cannot be written"),
         (["simulate", "--qps", "1e-6", "--requests", "2000"], "its arrivals span"),
         (["simulate", "--qps", "1", "--policy", "fcfs:budget=1,budget=2"], "budget is there twice"),
