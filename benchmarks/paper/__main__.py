@@ -16,10 +16,11 @@ from time import monotonic
 from typing import Any
 
 from rich.console import Console
+from slidingserve.command_line import interruptible, status_of
 from slidingserve.report import paper
 from slidingserve.report.rows import ReportError
 from slidingserve.sim.config import SimError
-from slidingserve.sim.output import interruptible, out_of_memory, status_of
+from slidingserve.sim.output import out_of_memory
 from slidingserve.sim.store import Store
 
 from benchmarks.paper import output, plan

@@ -1,8 +1,11 @@
-"""What all commands have in common: groups of options that are declared once, and errors in one line."""
+"""What all commands share: groups of options that are declared once, errors in one line, interrupts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -71,3 +74,26 @@ def _sentence(error: Any) -> str:
         wanted = first["msg"].removeprefix("Input should be ").partition(",")[0]
         return f"{option} {first['input']!r}: must be {wanted}"
     return str(error.format_message())
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """SIGTERM as a KeyboardInterrupt, so that workers are ended and people told; not where it is ignored."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _interrupt(number: int, _: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
+def status_of(error: KeyboardInterrupt) -> int:
+    """The exit status of a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (error.args[0] if error.args else signal.SIGINT)

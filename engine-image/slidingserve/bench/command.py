@@ -1,7 +1,7 @@
 """`slidingserve bench`: the command line over workload, replay, score and report.
 
 Plugged into ``slidingserve.cli`` by a lazy import.  Exit status: 0 when a request succeeded, 1 when none did,
-2 for arguments that cannot be used.
+2 for arguments that cannot be used, 130 or 143 after Ctrl-C or SIGTERM (what had ended is written first).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from slidingserve import hardware
 from slidingserve.bench import report, score, workload
 from slidingserve.bench.client import Result, Target, first_model, http_client
 from slidingserve.bench.promises import promised, solo_of
-from slidingserve.bench.replay import Progress, replay
-from slidingserve.command_line import complain, flat
+from slidingserve.bench.replay import Progress, Stopped, replay_now
+from slidingserve.command_line import complain, flat, status_of
 from slidingserve.workloads import Reading, names, options
 from slidingserve.workloads.slo import PAPER, Slo
 
@@ -136,7 +136,11 @@ def bench_command(
     salt = None if warm_cache else secrets.token_hex(8)
     target = Target(url, name, seed, timeout, api_key, salt)
     began = time.monotonic()
-    results = _replay(items, target, concurrency, console)
+    stopped = None
+    try:
+        results = _replay(items, target, concurrency, console)
+    except Stopped as error:
+        results, stopped = error.rows, error
     duration = time.monotonic() - began
     scores = score.by_class(results)
     report.show(Console(), results, scores, duration)
@@ -163,6 +167,12 @@ def bench_command(
             complain("slidingserve bench", _unwritten(output, error))
             raise typer.Exit(1) from None
         console.print(f"result: {output}", markup=False, highlight=False)
+    if stopped:
+        complain(
+            "slidingserve bench",
+            f"interrupted; {len(results)} of {len(items)} requests had ended, and are what is shown",
+        )
+        raise typer.Exit(status_of(stopped))
     if not any(result.ok for result in results):
         complain("slidingserve bench", f"none of {len(results)} requests succeeded")
         raise typer.Exit(1)
@@ -241,4 +251,4 @@ def _replay(
                 note=f"{state.running} open{failed}, about {state.expected:.0f} s in all",
             )
 
-        return asyncio.run(replay(items, target, concurrency=concurrency, observer=observe))
+        return replay_now(items, target, concurrency=concurrency, observer=observe)

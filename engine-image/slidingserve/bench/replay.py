@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,10 +40,10 @@ Observer = Callable[[Progress], None]
 
 
 class Stopped(KeyboardInterrupt):
-    """An interrupt; ``rows`` are those of requests that had their answer."""
+    """An interrupt or SIGTERM; ``rows`` are those of requests that had their answer."""
 
-    def __init__(self, rows: list[Result]) -> None:
-        super().__init__()
+    def __init__(self, rows: list[Result], number: int) -> None:
+        super().__init__(number)
         self.rows = rows
 
 
@@ -117,10 +119,20 @@ def replay_now(
 ) -> list[Result]:
     """`replay` where no loop runs yet. Raises Stopped at an interrupt, with what was measured."""
     run = _Run(items, target, observer)
+
+    async def until_told() -> None:
+        # Ctrl-C is asyncio's own affair: it cancels this task as well.
+        work = asyncio.current_task()
+        if work and threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel, "SIGTERM")
+        await run.all(concurrency or most_open_files(len(items)))
+
     try:
-        asyncio.run(run.all(concurrency or most_open_files(len(items))))
+        asyncio.run(until_told())
+    except asyncio.CancelledError:
+        raise Stopped(run.rows(), signal.SIGTERM) from None
     except KeyboardInterrupt:
-        raise Stopped(run.rows()) from None
+        raise Stopped(run.rows(), signal.SIGINT) from None
     return run.rows()
 
 

@@ -141,10 +141,11 @@ class Source:
             reading=self.reading,
         )
 
-    def notes(self, qps: float | None, seed: int) -> list[str]:
-        """What reading a file found, in sentences."""
-        report = self.trace(qps, seed)[1]
-        return report.lines() if report is not None else []
+    def say_notes(self, qps: float | None) -> None:
+        """What reading a file found (rows left out, values made up), a sentence each, on standard error."""
+        report = self.trace(qps, self.load.seed)[1]
+        for line in report.lines() if report is not None else []:
+            typer.echo(line, err=True)
 
     def job(self, config: SimConfig, qps: float | None, seed: int) -> Job:
         """One run; `seed` is that of the requests and of the noise."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from slidingserve.command_line import interruptible, status_of
 from slidingserve.core.columns import BRANCHES
 from slidingserve.predictor.features import Features, Scene
 from slidingserve.sim.config import SimError
@@ -51,29 +50,6 @@ def said_in_one_line(command: str, store: Store | None = None) -> Iterator[None]
     except KeyboardInterrupt as error:
         console.print(f"slidingserve {command}: interrupted; {_kept(store)}", style="red")
         raise typer.Exit(status_of(error)) from None
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """SIGTERM as a KeyboardInterrupt, so that workers are ended and people told; not where it is ignored."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _interrupt(number: int, _: object) -> None:
-    raise KeyboardInterrupt(number)
-
-
-def status_of(error: KeyboardInterrupt) -> int:
-    """The exit status of a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
-    return 128 + (error.args[0] if error.args else signal.SIGINT)
 
 
 def out_of_memory(error: MemoryError | BrokenProcessPool) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -144,3 +148,29 @@ def test_a_file_is_replayed_and_its_bad_rows_are_told(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "2 of 3 rows used" in done.output
     assert "line 3: prompt_tokens: missing" in done.output
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupt_keeps_what_was_measured(tmp_path: Path, number: int, status: int) -> None:
+    output, answered = tmp_path / "result.json", threading.Semaphore(0)
+
+    def answer(body: object, headers: object) -> str:
+        answered.release()
+        return "ok"
+
+    with threaded(answer) as server:
+        arguments = ["--url", server.url, "--requests", "5000", "--rate", "20", "--output", str(output)]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "slidingserve.cli", "bench", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for _ in range(4):
+            assert answered.acquire(timeout=120)
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=120)
+    assert process.returncode == status, said
+    assert "of 5000 requests had ended" in said
+    assert "Traceback" not in said
+    assert 1 <= len(json.loads(output.read_text())["requests"]) < 5000

@@ -226,3 +226,19 @@ def test_every_command_of_the_documentation_runs(tmp_path: Path, monkeypatch: py
             small += ["--tolerance", "0.5"]
         code, _, err = ran(*line.split()[1:], *small)
         assert code == 0, f"{line}: {err}"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["simulate", "--qps", "2"],
+        ["compare", "--qps", "2", "--policy", "fcfs"],
+        ["goodput", "--policy", "fcfs", "--start", "2", "--tolerance", "0.5"],
+    ],
+)
+def test_each_command_says_which_rows_of_a_file_it_leaves_out(command: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "mine.csv"
+    file.write_text("prompt_tokens,output_tokens\n" + "20,3\n" * 5 + "many,3\n")
+    code, _, err = ran(*command, "--workload", str(file))
+    assert code == 0, err
+    assert "line 7" in err

@@ -53,6 +53,7 @@ def compare_command(
         store = search.checked()
         engines = engines_of(policy, engine.config())
         source = o.source(load, files)
+        source.say_notes(rates[0])
         draws = o.seeds_of(load.seed, seeds)
         measures = [
             Measure(name, rate, [source.job(config, rate, seed) for seed in draws])

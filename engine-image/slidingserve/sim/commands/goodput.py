@@ -60,6 +60,7 @@ def goodput_command(
         store = search.checked()
         engines = engines_of(policy, engine.config())
         source = o.source(load, files)
+        source.say_notes(_rate(start))
         draws = o.seeds_of(load.seed, seeds)
         searches = {
             name: Search(

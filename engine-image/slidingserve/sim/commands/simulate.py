@@ -58,8 +58,7 @@ def simulate_command(
         config = engine_of(policy, engine.config())
         source = o.source(load, files)
         seed = load.seed
-        for line in source.notes(qps, seed):
-            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(line)
+        source.say_notes(qps)
         job = source.job(config, qps, seed)
         with Console(stderr=True).status("simulating (the very first run compiles for about a minute)"):
             result = run(job.trace, job.ttft, job.tbt, config, seed, steps=steps is not None)
