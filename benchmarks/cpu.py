@@ -31,7 +31,7 @@ from benchmarks.emulated.cells import Cell, Setting, Spec, SpecError, shuffled
 from benchmarks.emulated.engine import Engine, EngineError, running
 from benchmarks.emulated.measure import measure, recorded, write
 from benchmarks.emulated.probe import alone
-from benchmarks.emulated.table import rows, table
+from benchmarks.emulated.table import TABLE_WIDTH, rows, table
 
 POLICIES = "fcfs:512 sarathi_edf:128 qoserve,grid=rescaled ppas slidingserve_paper"
 MODEL = "demo"
@@ -63,7 +63,7 @@ class CpuSetting(Setting):
 
 
 def main(
-    rates: Annotated[str, typer.Option(help="Requests a second, separated by spaces.")] = "1.0",
+    rates: Annotated[str, typer.Option(help="Requests a second, separated by spaces.")] = "1.5",
     requests: Annotated[int, typer.Option(min=1, help="Requests a cell.")] = 120,
     policies: Annotated[str, typer.Option(help="NAME[:BUDGET][,option=value] ...")] = POLICIES,
     seed: Annotated[int, typer.Option(help="Of the requests, and of the order of the cells.")] = 1,
@@ -95,7 +95,7 @@ def main(
         raise typer.Exit(2) from None
     found = rows([known for cell in cells if (known := recorded(out, cell)) is not None])
     write(out / "results.json", {"schemaVersion": 1, "solo": solo, "rows": found})
-    Console().print(table(found))
+    Console(width=max(Console().width, TABLE_WIDTH)).print(table(found))
     console.print(f"result: {out / 'results.json'}", highlight=False)
 
 

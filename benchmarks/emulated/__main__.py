@@ -20,7 +20,7 @@ from benchmarks.emulated.cells import Cell, Setting, Spec, SpecError, shuffled
 from benchmarks.emulated.engine import EngineError, emulated, running
 from benchmarks.emulated.measure import measure, recorded, write
 from benchmarks.emulated.probe import front_end
-from benchmarks.emulated.table import rows, table
+from benchmarks.emulated.table import TABLE_WIDTH, rows, table
 
 POLICIES = "fcfs:256 sarathi_edf:128 qoserve,grid=rescaled ppas slidingserve_paper"
 RATES = "1.0 1.6"
@@ -70,7 +70,7 @@ def main(
         raise typer.Exit(2) from None
     found = rows([known for cell in cells if (known := recorded(out, cell)) is not None])
     write(out / "results.json", {"schemaVersion": 1, "rows": found})
-    Console().print(table(found))
+    Console(width=max(Console().width, TABLE_WIDTH)).print(table(found))
     console.print(f"result: {out / 'results.json'}", highlight=False)
 
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from rich.table import Table
 
+TABLE_WIDTH = 150
+"""Columns that the table needs; where a pipe or a terminal has fewer, lines are longer than it."""
+
 
 def rows(cells: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """One a cell, by rate and then by attainment."""
