@@ -26,7 +26,7 @@ from slidingserve.workloads import Trace, get
 from slidingserve.workloads.slo import PAPER, promises
 from slidingserve.workloads.trace import Floats
 
-from benchmarks.emulated.__main__ import compile_policies, said_every_half_minute
+from benchmarks.emulated.__main__ import compile_policies, rate_of, said_every_half_minute
 from benchmarks.emulated.cells import Cell, Setting, Spec, SpecError, shuffled
 from benchmarks.emulated.engine import Engine, EngineError, running
 from benchmarks.emulated.measure import measure, recorded, write
@@ -79,7 +79,7 @@ def main(
         compile_policies(set(specs), console)
         solo = _solo(model, out, console)
         setting = CpuSetting(MODEL, "mixed_v1", requests, seed, solo)
-        cells = [Cell(setting, spec, float(rate)) for spec in specs for rate in rates.split()]
+        cells = [Cell(setting, spec, rate_of(rate)) for spec in specs for rate in rates.split()]
         missing = [cell for cell in cells if recorded(out, cell) is None]
         left = sum(requests / cell.rate for cell in missing)
         console.print(f"{len(missing)} of {len(cells)} cells to run, about {left / 60:.0f} minutes")

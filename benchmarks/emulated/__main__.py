@@ -42,7 +42,7 @@ def main(
         hardware.get(profile)
         setting = Setting(profile, workload, requests, seed)
         cells = [
-            Cell(setting, Spec.parse(text), _rate(rate))
+            Cell(setting, Spec.parse(text), rate_of(rate))
             for text in policies.split()
             for rate in rates.split()
         ]
@@ -82,7 +82,8 @@ def compile_policies(specs: set[Spec], console: Console) -> None:
         force_of(loads(json.dumps(spec.document(1))), weights)
 
 
-def _rate(text: str) -> float:
+def rate_of(text: str) -> float:
+    """A rate as people write it, requests a second. Raises ValueError in words, WorkloadError among them."""
     rate = float(text)
     if not 0 < rate < float("inf"):
         raise WorkloadError(f"--rates {text}: must be above 0 requests a second")

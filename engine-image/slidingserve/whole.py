@@ -25,3 +25,12 @@ def whole(path: Path) -> Iterator[Path]:
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def try_to_write(path: Path) -> None:
+    """Try, before hours of work, what is to be written after them; leaves no trace. Raises OSError."""
+    new = not path.exists()
+    with path.open("a"):
+        pass
+    if new:
+        path.unlink()

@@ -26,6 +26,7 @@ from slidingserve.bench.client import Result, Target, first_model, http_client
 from slidingserve.bench.promises import promised, solo_of
 from slidingserve.bench.replay import Progress, Stopped, replay_now
 from slidingserve.command_line import complain, flat, status_of
+from slidingserve.whole import try_to_write
 from slidingserve.workloads import Reading, names, options
 from slidingserve.workloads.slo import PAPER, Slo
 
@@ -182,11 +183,7 @@ def _check_writable(path: Path) -> None:
     """Before the replay, which can take hours. Raises WorkloadError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = not path.exists()
-        with path.open("a"):
-            pass
-        if new:
-            path.unlink()
+        try_to_write(path)
     except OSError as error:
         raise workload.WorkloadError(_unwritten(path, error)) from None
 

@@ -23,7 +23,7 @@ from slidingserve.predictor.features import Features, Scene
 from slidingserve.sim.config import SimError
 from slidingserve.sim.result import Result, Steps
 from slidingserve.sim.store import Store
-from slidingserve.whole import whole
+from slidingserve.whole import try_to_write, whole
 
 _PIPED_WIDTH = 160
 SCENES = tuple(scene.value for scene in Scene)
@@ -72,11 +72,7 @@ def check_writable(*paths: Path | None) -> None:
         if path.resolve() in [other.resolve() for other in asked[:place]]:
             raise SimError(f"{path}: is asked for twice; give each result a file of its own")
         try:
-            new = not path.exists()
-            with path.open("a"):
-                pass
-            if new:
-                path.unlink()
+            try_to_write(path)
         except OSError as error:
             raise SimError(f"{path}: cannot be written ({error.strerror}); name another file") from None
 
