@@ -113,7 +113,7 @@ class CoreAgent:
 
     def _decide(self, scheduler: Any, force: Force, step: Step) -> Decision | None:
         if force.plan is None or self._stuck:
-            return None  # fcfs is untouched by construction: nothing is even looked at
+            return None  # fcfs, or a plan that got nothing done: vLLM's order, and nothing is even looked at
         now = self._clock.idle_at(time.monotonic()) + self.delivery
         seen = self._observer.observe(scheduler, now, self.learner.throughput)
         if not seen.requests:
