@@ -14,13 +14,20 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 NAME_LABEL = f"{GROUP}/name"
 APPLIED_HASH = f"{GROUP}/applied-hash"
 RESTART_HASH = f"{GROUP}/restart-hash"
+TEMPLATE_VERSION = f"{GROUP}/template-version"
 ENGINE_IMAGE = f"{GROUP}/engine-image"
+SCRAPE = f"{GROUP}/scrape"
 NUDGE = f"{GROUP}/config-revision"
 
 
 def config_name(name: str) -> str:
     """ConfigMap of a resource."""
     return f"{name}-config"
+
+
+def cache_name(name: str) -> str:
+    """Claim that is made for `storage.modelCache`."""
+    return f"{name}-model-cache"
 
 
 def selector(name: str) -> dict[str, str]:
@@ -61,14 +68,18 @@ def digest(value: Any, length: int = 12) -> str:
 
 
 def child(resource: SLOServe, api_version: str, kind: str, name: str, **body: Any) -> Object:
-    """A child owned by the resource, with a hash of what we ask for (so that a removed field shows)."""
+    """A child owned by the resource, with a hash of what we ask for (so that a removed field shows).
+
+    `labels` and `annotations` among the body are the user's, under ours.
+    """
+    more = body.pop("labels", {})
     obj: Object = {
         "apiVersion": api_version,
         "kind": kind,
         "metadata": {
             "name": name,
             "namespace": resource.namespace,
-            "labels": labels(resource.name),
+            "labels": {**more, **labels(resource.name)},
             "ownerReferences": [resource.reference()],
         },
         **body,
