@@ -1,4 +1,4 @@
-"""Our strategic merge against kubectl's own: `kubectl patch --local --type=strategic`, result and order alike."""
+"""Our strategic merge against `kubectl patch --local --type=strategic`: result and order of lists alike."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import subprocess
 from typing import Any
 
 import pytest
+from sloserve_operator.desired import pod as pods
 from sloserve_operator.desired.merge import strategic
 
 from tests.cluster import tools
 from tests.desired import inputs
-from tests.desired import pod as pods
 
 pytestmark = pytest.mark.cluster
 
@@ -66,19 +66,35 @@ PATCHES: dict[str, dict[str, Any]] = {
     "a map is replaced": main(resources={"$patch": "replace", "limits": {"cpu": "2"}}),
     "a map is deleted": main(securityContext={"$patch": "delete"}),
     "capabilities are replaced": main(securityContext={"capabilities": {"drop": ["NET_RAW"], "add": ["X"]}}),
-    "a volume changes its source": {"spec": {"volumes": [{"name": "tmp", "emptyDir": None, "hostPath": {"path": "/x"}}]}},
-    "volumes by name": {"spec": {"volumes": [{"name": "d", "emptyDir": {}}, {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]}},
+    "a volume changes its source": {
+        "spec": {"volumes": [{"name": "tmp", "emptyDir": None, "hostPath": {"path": "/x"}}]}
+    },
+    "volumes by name": {
+        "spec": {"volumes": [{"name": "d"}, {"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}]}
+    },
     "main is deleted": {"spec": {"containers": [{"name": "main", "$patch": "delete"}]}},
-    "init containers": {"spec": {"initContainers": [{"name": "i", "image": "y", "env": [{"name": "A", "value": "1"}]}]}},
+    "init containers": {
+        "spec": {"initContainers": [{"name": "i", "image": "y", "env": [{"name": "A", "value": "1"}]}]}
+    },
     "tolerations are replaced": {"spec": {"tolerations": [{"key": "b", "operator": "Exists"}]}},
     "host aliases by address": {"spec": {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}]}},
     "spread by topology": {
-        "spec": {"topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]}
+        "spec": {
+            "topologySpreadConstraints": [
+                {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+            ]
+        }
     },
-    "affinity": {"spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}}},
+    "affinity": {
+        "spec": {
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+            }
+        }
+    },
     "pull secrets": {"spec": {"imagePullSecrets": [{"name": "two"}, {"name": "one"}]}},
     "many at once": main(
-        env=[{"name": "Z", "value": "1"}, {"name": "C", "value": "2"}, {"name": "Y", "value": "3"}, {"name": "A", "value": "4"}],
+        env=[{"name": name, "value": name} for name in ("Z", "C", "Y", "A")],
         image="z",
     ),
 }  # fmt: skip

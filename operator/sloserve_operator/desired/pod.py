@@ -180,7 +180,8 @@ def _main(container: Object, own: Object, engine: Engine) -> Object:
         given = container.get("resources") or {}
         limits = {**(given.get("limits") or {}), engine.accelerator: str(engine.ranks)}
         requests = {k: v for k, v in (given.get("requests") or {}).items() if k != engine.accelerator}
-        out["resources"] = {**given, "limits": limits, **({"requests": requests} if requests else {})}
+        rest = {key: value for key, value in given.items() if key != "requests"}
+        out["resources"] = {**rest, "limits": limits, **({"requests": requests} if requests else {})}
     return out
 
 
