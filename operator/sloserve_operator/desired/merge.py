@@ -43,11 +43,18 @@ def strategic(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
         elif isinstance(value, Mapping):
             below = out.get(key)
             out[key] = strategic(below if isinstance(below, Mapping) else {}, value)
-        elif isinstance(value, list) and key in KEYS and isinstance(out.get(key, []), list):
+        elif key in KEYS and _keyed(value, KEYS[key]) and _keyed(out.get(key, []), KEYS[key]):
             out[key] = _by_key(out.get(key, []), value, KEYS[key])
         else:
             out[key] = value
     return out
+
+
+def _keyed(value: Any, key: str) -> bool:
+    """Whether it is a list of maps with such a key; what is not replaces, for the API server to refuse."""
+    return isinstance(value, list) and all(
+        isinstance(item, Mapping) and isinstance(item.get(key), str | int | None) for item in value
+    )
 
 
 def _by_key(base: Sequence[Object], patch: Sequence[Object], key: str) -> list[Object]:

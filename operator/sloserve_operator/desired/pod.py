@@ -177,16 +177,22 @@ def _main(container: Object, own: Object, engine: Engine) -> Object:
     out["ports"] = _with(own["ports"][0], container.get("ports") or [], "containerPort")
     out["volumeMounts"] = _with(own["volumeMounts"][0], container.get("volumeMounts") or [], "mountPath")
     if engine.accelerator != CPU:
-        given = container.get("resources") or {}
-        limits = {**(given.get("limits") or {}), engine.accelerator: str(engine.ranks)}
-        requests = {k: v for k, v in (given.get("requests") or {}).items() if k != engine.accelerator}
+        given = _map(container.get("resources"))
+        limits = {**_map(given.get("limits")), engine.accelerator: str(engine.ranks)}
+        requests = {k: v for k, v in _map(given.get("requests")).items() if k != engine.accelerator}
         rest = {key: value for key, value in given.items() if key != "requests"}
         out["resources"] = {**rest, "limits": limits, **({"requests": requests} if requests else {})}
     return out
 
 
-def _with(ours: Object, merged: list[Object], key: str) -> list[Object]:
-    """The list with our item in its place, or first if it is gone."""
-    if ours[key] not in [item.get(key) for item in merged]:
-        return [ours, *merged]
-    return [ours if item.get(key) == ours[key] else item for item in merged]
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _with(ours: Object, merged: Any, key: str) -> Any:
+    """The list with our item in its place, or first if it is gone; what is no list is for the server."""
+    if not isinstance(merged, list):
+        return merged
+    there = [_map(item).get(key) == ours[key] for item in merged]
+    kept = [ours if same else item for item, same in zip(merged, there, strict=True)]
+    return kept if any(there) else [ours, *kept]

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sloserve_operator.api.resource import SLOServe
 from sloserve_operator.desired import pod
 from sloserve_operator.desired.merge import strategic
@@ -110,3 +112,37 @@ def test_further_labels_annotations_sidecars_and_volumes_arrive() -> None:
 )
 def test_a_patch_is_merged_strategically(base: Any, patch: Any, result: Any) -> None:
     assert strategic(base, patch) == result
+
+
+WORDS = st.sampled_from(
+    [
+        "name",
+        "main",
+        "volumes",
+        "env",
+        "ports",
+        "containerPort",
+        "resources",
+        "limits",
+        "$patch",
+        "delete",
+        "replace",
+    ]
+)
+ANYTHING: Any = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    spec=st.dictionaries(WORDS, ANYTHING, max_size=4),
+    main_fields=st.dictionaries(WORDS, ANYTHING, max_size=4),
+)
+def test_no_nonsense_in_a_pod_template_stops_the_operator(spec: dict[str, Any], main_fields: Any) -> None:
+    """The API server keeps what it does not know; it refuses the Deployment, in its own words."""
+    got = merged({**spec, "containers": [{**main_fields, "name": "main"}]})
+    assert main(got)["command"] == ["slidingserve", "serve", "org/model"]
+    assert "containers" in got["spec"]
