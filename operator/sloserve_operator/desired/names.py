@@ -8,6 +8,8 @@ from typing import Any
 from sloserve_operator.api import GROUP
 from sloserve_operator.api.resource import Object, SLOServe
 
+from .quantities import by_value
+
 MANAGER = "sloserve-operator"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 # The one label that selects pods: it never changes, because a Deployment's selector cannot.
@@ -87,6 +89,7 @@ def child(resource: SLOServe, api_version: str, kind: str, name: str, **body: An
     annotations = obj.pop("annotations", {})
     obj["metadata"]["annotations"] = {
         **annotations,
-        APPLIED_HASH: digest({**obj, "annotations": annotations}),
+        # Over values: a Deployment's generation moves with its annotations.
+        APPLIED_HASH: digest(by_value({**obj, "annotations": annotations})),
     }
     return obj

@@ -1,4 +1,4 @@
-"""Kubernetes quantities by value: 1000m = 1, 1Gi = 1024Mi. Pure; used by `drift` and `restart`."""
+"""Kubernetes quantities by value: 1000m = 1, 1Gi = 1024Mi. Pure; used by `names`, `drift` and `restart`."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
