@@ -19,6 +19,7 @@ SOURCES = (
     "slidingserve.generated",
     "slidingserve.hardware.generated",
     "dashboards.build",
+    "tests.desired",
 )
 
 

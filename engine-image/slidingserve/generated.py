@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from slidingserve.config import schema_text
+import json
+
+from slidingserve.config import MethodOptions, schema_text
 from slidingserve.config_reference import config_page
 from slidingserve.server.metrics import TABLE
 
@@ -12,9 +14,18 @@ def generated_files() -> dict[str, str]:
     """Path in the repository to whole text."""
     return {
         "engine-image/slidingserve/config.schema.json": schema_text(),
+        "operator/sloserve_operator/api/scheduler_options.json": options_text(),
         "docs/reference/config.md": config_page(),
         "docs/reference/metrics.md": reference_page(),
     }
+
+
+def options_text() -> str:
+    """The schema of `scheduler.options` for the operator, which imports nothing of the engine."""
+    properties = MethodOptions.model_json_schema(by_alias=True)["properties"]
+    for node in properties.values():
+        node.pop("title")
+    return json.dumps({"properties": properties}, indent=1) + "\n"
 
 
 def reference_page() -> str:

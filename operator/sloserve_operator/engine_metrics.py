@@ -8,7 +8,7 @@ import aiohttp
 from pydantic import ValidationError
 
 from .api.engine import EngineState
-from .desired.pod import PORT
+from .desired.command import PORT
 
 MOST_BYTES = 1 << 20
 

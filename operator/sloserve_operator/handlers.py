@@ -24,6 +24,9 @@ CHILDREN = (
     ("", "v1", "services", "Service"),
     ("", "v1", "configmaps", "ConfigMap"),
     ("", "v1", "serviceaccounts", "ServiceAccount"),
+    ("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    ("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    ("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
     ("", "v1", "pods", "Pod"),
 )
 WATCHED = ((GROUP, VERSION, PLURAL, KIND), *CHILDREN)

@@ -29,6 +29,9 @@ VERSIONS = {
     "Service": "v1",
     "ConfigMap": "v1",
     "ServiceAccount": "v1",
+    "PersistentVolumeClaim": "v1",
+    "PodDisruptionBudget": "policy/v1",
+    "NetworkPolicy": "networking.k8s.io/v1",
     "Pod": "v1",
     "Event": "events.k8s.io/v1",
 }

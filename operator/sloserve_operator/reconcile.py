@@ -27,7 +27,15 @@ from .status import Problem, Subject, compute, same
 from .telemetry import Telemetry
 from .view import Observed
 
-CHILD_KINDS = {"ServiceAccount", "ConfigMap", "Service", "Deployment"}
+CHILD_KINDS = {
+    "ServiceAccount",
+    "ConfigMap",
+    "PersistentVolumeClaim",
+    "Service",
+    "NetworkPolicy",
+    "PodDisruptionBudget",
+    "Deployment",
+}
 # Foreign objects bear none of our labels, so no watch tells when they go.
 BLOCKED_SECONDS = {Reason.WAITING_FOR_CLEANUP: 2.0, Reason.NAME_COLLISION: 10.0, Reason.FORBIDDEN: 30.0}
 MOST_RESTARTS = 5

@@ -14,7 +14,17 @@ from .kube import Kube
 from .queue import KeyedQueue
 from .telemetry import Telemetry
 
-KINDS = (KIND, "Deployment", "Service", "ConfigMap", "ServiceAccount", "Pod")
+KINDS = (
+    KIND,
+    "Deployment",
+    "Service",
+    "ConfigMap",
+    "ServiceAccount",
+    "PersistentVolumeClaim",
+    "PodDisruptionBudget",
+    "NetworkPolicy",
+    "Pod",
+)
 log = structlog.stdlib.get_logger("sloserve.resync")
 
 

@@ -155,7 +155,7 @@ def test_the_operator_may_do_what_it_needs_and_nothing_else(release: Release) ->
     release.install({})
     read, write = ("get", "list", "watch"), ("create", "patch", "delete")
     resource = "sloserves.sloserve.dev"
-    children = ("deployments.apps", "services", "configmaps", "serviceaccounts")
+    children = ("deployments.apps", "services", "configmaps", "serviceaccounts", "poddisruptionbudgets")
     needed = [
         *((verb, kind) for kind in children for verb in (*read, *write)),
         *((verb, kind) for kind in ("pods", resource) for verb in read),

@@ -103,7 +103,7 @@ class Space:
 
     def children(self, name: str) -> list[str]:
         """kind/name of all that bears the resource's label, pods and replica sets left out."""
-        kinds = "deployments,services,configmaps,serviceaccounts"
+        kinds = "deployments,services,configmaps,serviceaccounts,pvc,pdb,networkpolicies"
         return self.run("get", kinds, "-l", f"sloserve.dev/name={name}", "-o", "name").split()
 
 

@@ -25,10 +25,11 @@ def written(space: Space, name: str = "chat") -> dict[str, Any]:
     return dict(json.loads(space.must("configmap", f"{name}-config")["data"][CONFIG]))
 
 
-def test_a_resource_gets_its_four_children_and_says_so_in_columns(space: Space, operator: Operator) -> None:
+def test_a_resource_gets_its_children_and_says_so_in_columns(space: Space, operator: Operator) -> None:
     settled(space)
     assert sorted(space.children("chat")) == [
-        "configmap/chat-config", "deployment.apps/chat", "service/chat", "serviceaccount/chat",
+        "configmap/chat-config", "deployment.apps/chat", "poddisruptionbudget.policy/chat", "service/chat",
+        "serviceaccount/chat",
     ]  # fmt: skip
     head, row = space.run("get", "slos").splitlines()
     assert head.split() == ["NAME", "READY", "REASON", "REPLICAS", "MODEL", "ENDPOINT", "AGE"]

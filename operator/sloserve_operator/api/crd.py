@@ -10,7 +10,7 @@ import yaml
 
 from . import GROUP, KIND, PLURAL, VERSION
 from .rules import cel
-from .schema import structural
+from .schema import structural, unmarked
 from .spec import SLOServeSpec
 from .status import SLOServeStatus
 
@@ -61,8 +61,8 @@ def document() -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
-            "spec": structural(SLOServeSpec),
-            "status": structural(SLOServeStatus),
+            "spec": unmarked(structural(SLOServeSpec)),
+            "status": unmarked(structural(SLOServeStatus)),
         },
     }
     version = {

@@ -9,13 +9,18 @@ from typing import Any
 VALIDATIONS = "x-kubernetes-validations"
 # Ours, dropped by the converter: the field is mandatory, but a rule with a sentence says so.
 REQUIRED_BY_RULE = "x-sloserve-required-by-rule"
-# Ours, read by the reference page: hot | scale | restart.
+PRESERVE = "x-kubernetes-preserve-unknown-fields"
+# Ours, read by the reference page; holds for all fields below that have none of their own.
 CHANGE = "x-sloserve-change"
 CHANGE_TEXT = {
     "hot": "Hot: a change is in force within seconds, without a restart.",
     "scale": "A change adds or removes pods.",
     "restart": "A change restarts the pods.",
+    "free": "A change touches no pod.",
+    "fixed": "Cannot be changed.",
 }
+# Labels and annotations that the operator goes by.
+RESERVED = ("sloserve.dev/", "app.kubernetes.io/")
 
 
 def cel(
@@ -26,6 +31,24 @@ def cel(
     if field_path:
         entry["fieldPath"] = field_path
     return entry
+
+
+def unreserved(field: str) -> dict[str, str]:
+    """Rule for a map of labels or annotations: the operator's own keys are not the user's to set."""
+    free = " && ".join(f"!key.startsWith('{prefix}')" for prefix in RESERVED)
+    prefixes = " or ".join(RESERVED)
+    return cel(
+        f"self.all(key, {free})",
+        f"{field} must not set keys that begin with {prefixes}: the operator finds its objects by them",
+    )
+
+
+def quantities(field: str) -> dict[str, str]:
+    """Rule for a map to quantities."""
+    return cel(
+        "self.all(key, isQuantity(string(self[key])))",
+        f"{field} must hold quantities such as 500m, 2 or 16Gi",
+    )
 
 
 def extra(*rules: dict[str, str], **marks: Any) -> dict[str, Any]:

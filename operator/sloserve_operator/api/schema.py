@@ -1,19 +1,20 @@
 """Converter from a pydantic model to a Kubernetes structural schema; used by `crd` only.
 
 One pure pass over pydantic's JSON Schema. Whatever has no structural form (unions, tuples, recursion, `Any`)
-is refused with its path, so that the API server never is the first to notice.
+is refused with its path, so that the API server never is the first to notice. A free-form object must say so
+with `PRESERVE`.
 """
 
 from typing import Any
 
 from pydantic import BaseModel
 
-from .rules import CHANGE, CHANGE_TEXT, REQUIRED_BY_RULE, VALIDATIONS
+from .rules import CHANGE, CHANGE_TEXT, PRESERVE, REQUIRED_BY_RULE, VALIDATIONS
 
 KEPT = (
     "description", "type", "default", "enum", "format", "pattern", "minimum", "maximum", "minLength",
     "maxLength", "minItems", "maxItems", "minProperties", "maxProperties", VALIDATIONS,
-    "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type", "x-kubernetes-list-map-keys", PRESERVE, CHANGE,
 )  # fmt: skip
 FORBIDDEN = {"oneOf", "allOf", "prefixItems", "not"}
 
@@ -23,13 +24,24 @@ class NotStructuralError(TypeError):
 
 
 def structural(model: type[BaseModel]) -> dict[str, Any]:
-    """Structural schema of `model`, fields by alias.
+    """Structural schema of `model`, fields by alias, with our marks of what a change does (see `unmarked`).
 
     Raises:
         NotStructuralError: for a type without a structural form.
     """
     root = model.model_json_schema(by_alias=True)
     return _convert(root, root.get("$defs", {}), model.__name__, ())
+
+
+def unmarked(node: dict[str, Any]) -> dict[str, Any]:
+    """The schema as the API server takes it: without our marks."""
+    out = {key: value for key, value in node.items() if key != CHANGE}
+    for key in ("items", "additionalProperties"):
+        if key in out:
+            out[key] = unmarked(out[key])
+    if "properties" in out:
+        out["properties"] = {name: unmarked(child) for name, child in out["properties"].items()}
+    return out
 
 
 def _convert(
@@ -56,8 +68,7 @@ def _convert(
 def _scalar(node: dict[str, Any]) -> dict[str, Any]:
     """What a node says of itself, in OpenAPI 3.0's words."""
     out = {key: node[key] for key in KEPT if key in node}
-    if CHANGE in node:
-        out["description"] = f"{node['description']} {CHANGE_TEXT[node[CHANGE]]}"
+    _explain(out)
     if "const" in node:
         out["enum"] = [node["const"]]
     for bound, word in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
@@ -66,6 +77,12 @@ def _scalar(node: dict[str, Any]) -> dict[str, Any]:
     if node["type"] == "integer":
         out["format"] = "int64"
     return out
+
+
+def _explain(out: dict[str, Any]) -> None:
+    """What a change does is part of what `kubectl explain` says."""
+    if CHANGE in out:
+        out["description"] = f"{out['description']} {CHANGE_TEXT[out[CHANGE]]}"
 
 
 def _inline(
@@ -98,7 +115,9 @@ def _union(node: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _int_or_string(node: dict[str, Any]) -> dict[str, Any]:
-    out = {key: node[key] for key in ("description", "default", "maxLength", VALIDATIONS) if key in node}
+    kept = ("description", "default", "maxLength", VALIDATIONS, CHANGE)
+    out = {key: node[key] for key in kept if key in node}
+    _explain(out)
     return {**out, "x-kubernetes-int-or-string": True}
 
 
@@ -107,6 +126,8 @@ def _object(
 ) -> dict[str, Any]:
     values = node.get("additionalProperties")
     if "properties" not in node:
+        if node.get(PRESERVE):
+            return {}
         if not isinstance(values, dict):
             raise NotStructuralError(f"{path}: a free-form object; give it fields or typed values")
         return {"additionalProperties": _convert(values, defs, f"{path}.*", parents)}

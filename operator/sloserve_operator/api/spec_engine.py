@@ -1,92 +1,49 @@
-"""`spec.model` and `spec.engine`: what is served and on what. Cold: a change restarts the pods."""
+"""`spec.engine`: how one engine runs. Cold: a change restarts the pods."""
 
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
 from .base import Model
-from .rules import REQUIRED_BY_RULE, cel, extra
+from .rules import cel, extra
+from .spec_model import ApiKey, LoraAdapter
+from .spec_pod import EnvFrom, EnvVar, Name, Quantity, Resources, Toleration
 
 CPU = "cpu"
-# Arguments that the operator or `slidingserve serve` decides itself.
+# Arguments that the operator or `slidingserve serve` decides itself; vLLM takes - and _ alike.
 OWN_ARGUMENTS = (
-    "host|port|tensor-parallel-size|tp|served-model-name|max-model-len|revision|shutdown-timeout"
-    "|slo-config|state-dir|scheduler-cls|middleware|uds"
-)
+    "host|port|tensor-parallel-size|tp|pipeline-parallel-size|pp|served-model-name|max-model-len|revision"
+    "|shutdown-timeout|slo-config|state-dir|scheduler-cls|middleware|uds"
+).replace("-", "[-_]")
+# Fields that may be left to extraArgs, by the argument that they become.
+ARGUMENTS = {
+    "maxNumSeqs": "--max-num-seqs",
+    "maxNumBatchedTokens": "--max-num-batched-tokens",
+    "gpuMemoryUtilization": "--gpu-memory-utilization",
+    "loraAdapters": "--lora-modules",
+    "apiKeySecretRef": "--api-key",
+}
 
-Quantity = Annotated[int | str, Field(json_schema_extra={"maxLength": 32})]
 
-
-class SecretKey(Model):
-    """A key of a Secret in the resource's own namespace."""
-
-    name: str = Field(description="Name of the Secret.", min_length=1, max_length=253)
-    key: str = Field(default="token", description="Key within the Secret.", min_length=1, max_length=253)
-
-
-class ModelSource(Model):
-    """Which model is served, and under which name clients ask for it."""
-
-    uri: str = Field(
-        description="Where the weights are: hf://organisation/name, pvc://claim/path or file:///path/in/image.",
-        max_length=512,
-        json_schema_extra=extra(
-            cel(
-                "self.matches('^hf://[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$')"
-                " || self.matches('^pvc://[a-z0-9][-a-z0-9.]*(/[A-Za-z0-9._-]+)*$')"
-                " || self.matches('^file://(/[A-Za-z0-9._-]+)+$')",
-                "model.uri must be hf://organisation/name, pvc://claim/path or file:///absolute/path",
-            ),
-            **{REQUIRED_BY_RULE: True},
-        ),
-    )
-    name: str | None = Field(
-        default=None,
-        description="Name that clients send; by default what follows hf://, or the last part of the path.",
-        min_length=1,
-        max_length=253,
-    )
-    revision: str | None = Field(
-        default=None, description="Branch, tag or commit of an hf:// model.", min_length=1, max_length=128
-    )
-    token_secret_ref: SecretKey | None = Field(
-        default=None,
-        description="Secret with the hub's token for gated models; reaches the engine as HF_TOKEN.",
+def once(owner: str, field: str, argument: str) -> dict[str, str]:
+    """Rule: a setting is given as a field or in extraArgs. `owner` is the part that has the field."""
+    part = "self" if owner == "engine" else f"self.{owner}"
+    words = "self.extraArgs" if owner == "engine" else "self.engine.extraArgs"
+    there = f"!has({part}.{field})" if owner == "engine" else f"!has({part}) || !has({part}.{field})"
+    # Lists have [] by default, so what is empty is not given.
+    empty = f" || {part}.{field}.size() == 0" if field == "loraAdapters" else ""
+    pattern = argument.removeprefix("--").replace("-", "[-_]")
+    return cel(
+        f"{there}{empty} || !has({words}) || {words}.all(word, !word.matches('^--{pattern}(=.*)?$'))",
+        f"{owner}.{field} and {argument} in engine.extraArgs say the same: leave one out",
+        field_path=".extraArgs" if owner == "engine" else ".engine.extraArgs",
     )
 
 
-class EnvVar(Model):
-    """One environment variable of the engine container."""
+class PullSecret(Model):
+    """A Secret with registry credentials."""
 
-    name: str = Field(description="Name of the variable.", pattern="^[A-Za-z_][A-Za-z0-9_]*$", max_length=128)
-    value: str = Field(default="", description="Its value.", max_length=4096)
-
-
-class Resources(Model):
-    """Requests and limits of the engine container, without the accelerator."""
-
-    requests: dict[str, Quantity] | None = Field(
-        default=None, description="What the scheduler reserves.", json_schema_extra={"maxProperties": 16}
-    )
-    limits: dict[str, Quantity] | None = Field(
-        default=None,
-        description="What the container may use at most.",
-        json_schema_extra={"maxProperties": 16},
-    )
-
-
-class Toleration(Model):
-    """A taint that the pods accept (Kubernetes' own Toleration)."""
-
-    key: str | None = Field(
-        default=None, description="Taint key; empty matches all with operator Exists.", max_length=253
-    )
-    operator: Literal["Exists", "Equal"] | None = Field(default=None, description="Equal unless given.")
-    value: str | None = Field(default=None, description="Taint value for Equal.", max_length=63)
-    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = Field(
-        default=None, description="Taint effect; empty matches all."
-    )
-    toleration_seconds: int | None = Field(default=None, description="Seconds to stay under NoExecute.")
+    name: Name = Field(description="Name of the Secret.")
 
 
 class Engine(Model):
@@ -98,9 +55,11 @@ class Engine(Model):
                 "!has(self.resources) || !has(self.accelerator) || self.accelerator == 'cpu'"
                 " || ((!has(self.resources.limits) || !(self.accelerator in self.resources.limits))"
                 " && (!has(self.resources.requests) || !(self.accelerator in self.resources.requests)))",
-                "leave the accelerator out of engine.resources: its count is engine.tensorParallelSize",
+                "leave the accelerator out of engine.resources: its count is engine.tensorParallelSize"
+                " times engine.pipelineParallelSize",
                 field_path=".resources",
             ),
+            *(once("engine", field, argument) for field, argument in ARGUMENTS.items()),
         )
     )
 
@@ -109,6 +68,15 @@ class Engine(Model):
         description="Engine image; by default the one the operator was installed with.",
         min_length=1,
         max_length=512,
+    )
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = Field(
+        default="IfNotPresent", description="When the image is pulled."
+    )
+    image_pull_secrets: list[PullSecret] = Field(
+        default_factory=list,
+        description="Secrets with the credentials of the image's registry.",
+        max_length=16,
+        json_schema_extra=extra(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=["name"]),
     )
     tensor_parallel_size: int = Field(
         default=1,
@@ -121,9 +89,17 @@ class Engine(Model):
             )
         ),
     )
+    pipeline_parallel_size: int = Field(
+        default=1,
+        description="Pipeline stages, each of tensorParallelSize accelerators; above 1 the engine runs vLLM's"
+        " stock scheduler, and the resource says so.",
+        ge=1,
+        le=64,
+    )
     accelerator: str = Field(
         default="nvidia.com/gpu",
-        description="Resource name of the accelerator, or cpu for the CPU build of the engine.",
+        description="Resource name of the accelerator (nvidia.com/gpu, amd.com/gpu, a MIG slice such as"
+        " nvidia.com/mig-3g.40gb), or cpu for the CPU build of the engine.",
         max_length=128,
         json_schema_extra=extra(
             cel(
@@ -140,6 +116,31 @@ class Engine(Model):
         ge=1,
         le=100_000_000,
     )
+    max_num_seqs: int | None = Field(
+        default=None,
+        description="Most requests that run at the same time; by default vLLM's own.",
+        ge=1,
+        le=65_536,
+    )
+    max_num_batched_tokens: int | None = Field(
+        default=None, description="Most tokens of a batch; by default vLLM's own.", ge=1, le=1_048_576
+    )
+    gpu_memory_utilization: float | None = Field(
+        default=None,
+        description="Share of the accelerator's memory that the engine takes; by default vLLM's own.",
+        gt=0,
+        le=1,
+    )
+    lora_adapters: list[LoraAdapter] = Field(
+        default_factory=list,
+        description="LoRA adapters served beside the model.",
+        max_length=32,
+        json_schema_extra=extra(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=["name"]),
+    )
+    api_key_secret_ref: ApiKey | None = Field(
+        default=None,
+        description="Secret with the key that clients must send as a bearer token; without it none is asked.",
+    )
     extra_args: list[Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=list,
         description="Further arguments of `vllm serve`, one word each.",
@@ -148,8 +149,8 @@ class Engine(Model):
             cel(
                 f"self.all(word, !word.matches('^--?({OWN_ARGUMENTS})(=.*)?$'))",
                 "engine.extraArgs must not set what the resource or the operator decides (host, port,"
-                " revision, tensor-parallel-size, served-model-name, max-model-len, shutdown-timeout,"
-                " scheduler): use the fields of the resource",
+                " revision, tensor-parallel-size, pipeline-parallel-size, served-model-name, max-model-len,"
+                " shutdown-timeout, scheduler): use the fields of the resource",
             ),
             x_kubernetes_list_type="atomic",
         ),
@@ -160,10 +161,22 @@ class Engine(Model):
         max_length=64,
         json_schema_extra=extra(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=["name"]),
     )
+    env_from: list[EnvFrom] = Field(
+        default_factory=list,
+        description="Secrets and ConfigMaps all of whose keys become variables; env wins over them.",
+        max_length=16,
+        json_schema_extra=extra(x_kubernetes_list_type="atomic"),
+    )
     resources: Resources | None = Field(default=None, description="CPU and memory of the engine container.")
     shared_memory_size: Quantity = Field(
         default="2Gi",
         description="Size of /dev/shm, mounted for several ranks and on cpu; what is used counts as memory.",
+        json_schema_extra=extra(
+            cel(
+                "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",
+                "engine.sharedMemorySize must be a quantity above 0 such as 2Gi",
+            )
+        ),
     )
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(
         default=None, description="Labels a node must bear.", json_schema_extra={"maxProperties": 32}
@@ -183,3 +196,8 @@ class Engine(Model):
     drain_timeout_seconds: int = Field(
         default=60, description="Time for running requests to end before an engine is stopped.", ge=0, le=3600
     )
+
+    @property
+    def ranks(self) -> int:
+        """Accelerators of one engine."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from .base import Model
+from .options import options_model
 from .rules import cel, extra
 
 NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
@@ -29,8 +30,8 @@ class TTFT(Model):
     slowdown: float | None = Field(
         default=None,
         description="Limit as a multiple of the time the prompt would take alone on this engine.",
-        gt=0,
-        le=100_000,
+        ge=1,
+        le=10_000,
     )
 
 
@@ -50,6 +51,12 @@ class SLOClass(Model):
         default=99, description="Share of requests that must keep the promise, in percent.", gt=0, lt=100
     )
     safeguard: bool = Field(default=False, description="Whether the scheduler protects this class first.")
+    weight: float = Field(
+        default=1,
+        description="Weight of the class in the resource's overall attainment; the engines do not see it.",
+        gt=0,
+        le=1000,
+    )
 
 
 class Predictor(Model):
@@ -60,6 +67,17 @@ class Predictor(Model):
         description="Time between two fits from the engine's own batches, in seconds.",
         ge=1,
         le=86_400,
+    )
+    method: Literal["robust", "ols"] | None = Field(
+        default=None,
+        description="How it is fitted: robust (no weight below zero; the default) or ols (least squares).",
+    )
+    expert_samples: int | None = Field(
+        default=None,
+        description="Batches from which on a scene (decode, prefill, mixed) has weights of its own; by"
+        " default the engine's.",
+        ge=8,
+        le=2048,
     )
 
 
@@ -75,13 +93,17 @@ class Chunk(Model):
         )
     )
 
-    min_tokens: int = Field(default=16, description="Least prefill tokens of a batch.", ge=1, le=1_000_000)
+    min_tokens: int = Field(default=16, description="Least prefill tokens of a batch.", ge=1, le=1_048_576)
     max_tokens: int | None = Field(
         default=None,
         description="Most prefill tokens of a batch; by default the engine's own batch limit.",
         ge=1,
-        le=1_000_000,
+        le=1_048_576,
     )
+
+
+class Options(options_model()):  # type: ignore[misc]  # made from the engine's schema
+    """Choices within the policies, for people who know the method; docs/method.md has the reasons."""
 
 
 class Scheduler(Model):
@@ -100,3 +122,6 @@ class Scheduler(Model):
     )
     predictor: Predictor = Field(default_factory=Predictor, description="Settings of the latency predictor.")
     chunk: Chunk = Field(default_factory=Chunk, description="Bounds of a batch's prefill tokens.")
+    options: Options | None = Field(
+        default=None, description="Choices within the policies; docs/method.md has the reasons."
+    )

@@ -28,13 +28,17 @@ class Written:
 def hot(resource: SLOServe) -> dict[str, Any]:
     """The hot part of the spec in the engine's words (limits in milliseconds, share in percent)."""
     spec, scheduler = resource.spec, resource.spec.scheduler
+    predictor = scheduler.predictor.model_dump(by_alias=True, exclude_none=True)
     settings: dict[str, Any] = {
         "policy": scheduler.policy,
-        "predictor": {"refreshSeconds": number(scheduler.predictor.refresh_seconds)},
+        "predictor": {name: _plain(value) for name, value in predictor.items()},
         "chunk": {"minTokens": scheduler.chunk.min_tokens, "maxTokens": scheduler.chunk.max_tokens},
     }
     if scheduler.alpha is not None:
         settings["alpha"] = number(scheduler.alpha)
+    if scheduler.options:
+        options = scheduler.options.model_dump(by_alias=True, exclude_none=True)
+        settings["options"] = {name: _plain(value) for name, value in options.items()}
     classes = [
         {
             "name": slo.name,
@@ -56,6 +60,10 @@ def hot(resource: SLOServe) -> dict[str, Any]:
 def number(value: float | None) -> float | int | None:
     """40.0 as 40, so that the text does not depend on how a number was parsed."""
     return int(value) if value is not None and float(value).is_integer() else value
+
+
+def _plain(value: Any) -> Any:
+    return number(value) if isinstance(value, float) else value
 
 
 def document(resource: SLOServe, before: Iterable[Written]) -> dict[str, Any]:

@@ -5,13 +5,12 @@ and nothing else. A field that we no longer ask for shows in the hash annotation
 """
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from .quantities import quantity
+
 MERGE_KEYS = ("name", "containerPort", "mountPath", "uid")
-QUANTITIES = ("limits", "requests", "sizeLimit")
-SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-BINARY = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)}
+QUANTITIES = ("limits", "requests", "sizeLimit", "divisor", "storage")
 
 
 def drift(desired: Any, live: Any, path: str = "") -> str | None:
@@ -50,20 +49,3 @@ def _list(desired: Sequence[Any], live: Any, path: str) -> str | None:
         if found := drift(item, by_key.get(item[key]), f"{path}[{item[key]}]"):
             return found
     return None
-
-
-def quantity(value: Any) -> Decimal | None:
-    """Kubernetes quantity as a number: 1000m = 1, 1Gi = 1073741824; None if it is not one."""
-    text = str(value)
-    for suffix, factor in BINARY.items():
-        if text.endswith(suffix):
-            return _decimal(text.removesuffix(suffix), Decimal(factor))
-    number, suffix = (text[:-1], text[-1]) if text[-1:] in SUFFIXES and text[-1:] else (text, "")
-    return _decimal(number, Decimal(10) ** SUFFIXES[suffix])
-
-
-def _decimal(text: str, factor: Decimal) -> Decimal | None:
-    try:
-        return Decimal(text) * factor
-    except InvalidOperation:
-        return None

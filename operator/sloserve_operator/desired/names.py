@@ -8,19 +8,28 @@ from typing import Any
 from sloserve_operator.api import GROUP
 from sloserve_operator.api.resource import Object, SLOServe
 
+from .quantities import by_value
+
 MANAGER = "sloserve-operator"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 # The one label that selects pods: it never changes, because a Deployment's selector cannot.
 NAME_LABEL = f"{GROUP}/name"
 APPLIED_HASH = f"{GROUP}/applied-hash"
 RESTART_HASH = f"{GROUP}/restart-hash"
+TEMPLATE_VERSION = f"{GROUP}/template-version"
 ENGINE_IMAGE = f"{GROUP}/engine-image"
+SCRAPE = f"{GROUP}/scrape"
 NUDGE = f"{GROUP}/config-revision"
 
 
 def config_name(name: str) -> str:
     """ConfigMap of a resource."""
     return f"{name}-config"
+
+
+def cache_name(name: str) -> str:
+    """Claim that is made for `storage.modelCache`."""
+    return f"{name}-model-cache"
 
 
 def selector(name: str) -> dict[str, str]:
@@ -61,14 +70,18 @@ def digest(value: Any, length: int = 12) -> str:
 
 
 def child(resource: SLOServe, api_version: str, kind: str, name: str, **body: Any) -> Object:
-    """A child owned by the resource, with a hash of what we ask for (so that a removed field shows)."""
+    """A child owned by the resource, with a hash of what we ask for (so that a removed field shows).
+
+    `labels` and `annotations` among the body are the user's, under ours.
+    """
+    more = body.pop("labels", {})
     obj: Object = {
         "apiVersion": api_version,
         "kind": kind,
         "metadata": {
             "name": name,
             "namespace": resource.namespace,
-            "labels": labels(resource.name),
+            "labels": {**more, **labels(resource.name)},
             "ownerReferences": [resource.reference()],
         },
         **body,
@@ -76,6 +89,7 @@ def child(resource: SLOServe, api_version: str, kind: str, name: str, **body: An
     annotations = obj.pop("annotations", {})
     obj["metadata"]["annotations"] = {
         **annotations,
-        APPLIED_HASH: digest({**obj, "annotations": annotations}),
+        # Over values: a Deployment's generation moves with its annotations.
+        APPLIED_HASH: digest(by_value({**obj, "annotations": annotations})),
     }
     return obj

@@ -1,92 +1,60 @@
-"""The engine pod: command line, devices, volumes, probes, drain. Pure; called by `workload`.
+"""The engine's pod template, version by version, with the user's podTemplate merged in. Pure; for `workload`.
 
-Nothing here depends on the operator's own version or on a hot setting, so neither restarts an engine.
+Nothing here depends on the operator's own version or on a hot setting, so neither restarts an engine. What a
+released version makes never changes: a different pod needs a new entry of VERSIONS, which only pods that
+restart anyway get (tests/data/desired/templates holds what each version makes).
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sloserve_operator.api.resource import Object, SLOServe
-from sloserve_operator.api.spec_engine import CPU, Engine, ModelSource
+from sloserve_operator.api.spec_engine import CPU, Engine
 
-from .names import config_name, image_version, labels
+from .command import PORT, arguments, command, environment
+from .merge import strategic
+from .names import image_version, labels
+from .storage import volumes
 
-PORT = 8000
 CONTAINER = "main"
 USER_ID = 1000
-CONFIG_DIR = "/etc/slidingserve"
-CACHE_DIR = "/var/cache/slidingserve"
-MODEL_DIR = "/models/claim"
-STATE_DIR = "/tmp/slidingserve"  # noqa: S108 - an emptyDir of the pod
-PRE_STOP_SECONDS = 5
 STOP_MARGIN_SECONDS = 15
 STARTUP_PROBE_SECONDS = 2
 READINESS_PROBE_SECONDS = 5
+# Of the container main, what the operator and the Service rely on: no podTemplate changes it.
+HELD = (
+    "name",
+    "image",
+    "command",
+    "args",
+    "lifecycle",
+    "terminationMessagePolicy",
+    "startupProbe",
+    "readinessProbe",
+    "livenessProbe",
+)
 
 
-def grace_seconds(engine: Engine) -> int:
+@dataclass(frozen=True)
+class Version:
+    """In what the pods of one version differ from those of another."""
+
+    pre_stop: Mapping[str, Any]
+    pre_stop_seconds: int
+
+
+VERSIONS = {1: Version({"sleep": {"seconds": 5}}, 5)}
+
+
+def current() -> int:
+    """Version of pods that start anew."""
+    return max(VERSIONS)
+
+
+def grace_seconds(engine: Engine, version: int) -> int:
     """Above the sum of preStop and `--shutdown-timeout`, or the kubelet cuts streams short."""
-    return PRE_STOP_SECONDS + engine.drain_timeout_seconds + STOP_MARGIN_SECONDS
-
-
-def model_path(model: ModelSource) -> str:
-    """What `slidingserve serve` is given: a hub id, or a path in the pod."""
-    scheme, _, rest = model.uri.partition("://")
-    if scheme == "pvc":
-        return "/".join([MODEL_DIR, *rest.split("/")[1:]])
-    return rest
-
-
-def served_name(model: ModelSource) -> str:
-    """Model name that clients send."""
-    if model.name:
-        return model.name
-    rest = model.uri.partition("://")[2]
-    return rest if model.uri.startswith("hf://") else rest.rstrip("/").rsplit("/", 1)[-1]
-
-
-def arguments(resource: SLOServe) -> list[str]:
-    """Command line after `slidingserve serve MODEL`; the user's own words come last."""
-    model, engine = resource.spec.model, resource.spec.engine
-    words = [
-        "--host=0.0.0.0",
-        f"--port={PORT}",
-        f"--slo-config={CONFIG_DIR}",
-        f"--state-dir={STATE_DIR}",
-        f"--served-model-name={served_name(model)}",
-        f"--tensor-parallel-size={engine.tensor_parallel_size}",
-        f"--shutdown-timeout={engine.drain_timeout_seconds}",
-    ]
-    if model.revision:
-        words.append(f"--revision={model.revision}")
-    if engine.max_model_length is not None:
-        words.append(f"--max-model-len={engine.max_model_length}")
-    return [*words, *engine.extra_args]
-
-
-def environment(resource: SLOServe) -> list[Object]:
-    """Writable homes for every cache, the hub's token, then the user's variables over ours."""
-    engine, secret = resource.spec.engine, resource.spec.model.token_secret_ref
-    ours = {
-        "HOME": "/tmp/home",  # noqa: S108 - an emptyDir of the pod
-        "USER": "slidingserve",
-        "HF_HOME": f"{CACHE_DIR}/huggingface",
-        "VLLM_CACHE_ROOT": f"{CACHE_DIR}/vllm",
-        "TRITON_CACHE_DIR": f"{CACHE_DIR}/triton",
-        "TORCHINDUCTOR_CACHE_DIR": f"{CACHE_DIR}/torchinductor",
-        "NUMBA_CACHE_DIR": f"{CACHE_DIR}/numba",
-        "XDG_CACHE_HOME": f"{CACHE_DIR}/xdg",
-        "VLLM_NO_USAGE_STATS": "1",
-    }
-    if engine.accelerator == CPU:
-        ranks = engine.tensor_parallel_size
-        ours["VLLM_CPU_KVCACHE_SPACE"] = "1"
-        ours["VLLM_CPU_OMP_THREADS_BIND"] = "|".join(map(str, range(ranks))) if ranks > 1 else "nobind"
-    ours |= {variable.name: variable.value for variable in engine.env}
-    out: list[Object] = [{"name": name, "value": value} for name, value in ours.items()]
-    if secret and "HF_TOKEN" not in ours:
-        source = {"secretKeyRef": {"name": secret.name, "key": secret.key}}
-        out.append({"name": "HF_TOKEN", "valueFrom": source})
-    return out
+    return VERSIONS[version].pre_stop_seconds + engine.drain_timeout_seconds + STOP_MARGIN_SECONDS
 
 
 def resources(engine: Engine) -> Object:
@@ -98,32 +66,8 @@ def resources(engine: Engine) -> Object:
     if given and given.limits:
         out["limits"] = {key: str(value) for key, value in given.limits.items()}
     if engine.accelerator != CPU:
-        out.setdefault("limits", {})[engine.accelerator] = str(engine.tensor_parallel_size)
+        out.setdefault("limits", {})[engine.accelerator] = str(engine.ranks)
     return out
-
-
-def volumes(resource: SLOServe) -> tuple[list[Object], list[Object]]:
-    """Volumes and mounts. The ConfigMap is a directory, never a subPath: only so do changes arrive."""
-    model, engine = resource.spec.model, resource.spec.engine
-    pairs: list[tuple[Object, Object]] = [
-        ({"configMap": {"name": config_name(resource.name)}}, {"mountPath": CONFIG_DIR, "readOnly": True}),
-        ({"emptyDir": {}}, {"mountPath": "/tmp"}),  # noqa: S108 - an emptyDir of the pod
-        ({"emptyDir": {}}, {"mountPath": CACHE_DIR}),
-    ]
-    names = ["config", "tmp", "cache"]
-    # The CPU build runs even one rank as a process of its own and talks to it over shared memory.
-    if engine.tensor_parallel_size > 1 or engine.accelerator == CPU:
-        memory = {"medium": "Memory", "sizeLimit": str(engine.shared_memory_size)}
-        pairs.append(({"emptyDir": memory}, {"mountPath": "/dev/shm"}))  # noqa: S108 - what ranks talk over
-        names.append("dshm")
-    if model.uri.startswith("pvc://"):
-        claim = {"claimName": model.uri.removeprefix("pvc://").split("/")[0], "readOnly": True}
-        pairs.append(({"persistentVolumeClaim": claim}, {"mountPath": MODEL_DIR, "readOnly": True}))
-        names.append("model")
-    return (
-        [{"name": name, **volume} for name, (volume, _) in zip(names, pairs, strict=True)],
-        [{"name": name, **mount} for name, (_, mount) in zip(names, pairs, strict=True)],
-    )
 
 
 def probes(engine: Engine) -> Object:
@@ -151,20 +95,30 @@ def probes(engine: Engine) -> Object:
     }
 
 
-def template(resource: SLOServe, image: str) -> Object:
+def template(resource: SLOServe, image: str, version: int) -> Object:
+    """The pod template: ours, with the user's podTemplate merged in where it may be."""
+    own = own_template(resource, image, version)
+    given = resource.spec.pod_template
+    if given is None:
+        return own
+    merged = strategic(own, given.model_dump(by_alias=True, exclude_unset=True))
+    return _held(merged, own, resource.spec.engine)
+
+
+def own_template(resource: SLOServe, image: str, version: int) -> Object:
     """Pod template that the restricted Pod Security standard admits."""
     engine = resource.spec.engine
     volume_list, mounts = volumes(resource)
     container: Object = {
         "name": CONTAINER,
         "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "command": ["slidingserve", "serve", model_path(resource.spec.model)],
+        "imagePullPolicy": engine.image_pull_policy,
+        "command": command(resource),
         "args": arguments(resource),
         "env": environment(resource),
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "volumeMounts": mounts,
-        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+        "lifecycle": {"preStop": dict(VERSIONS[version].pre_stop)},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -173,13 +127,15 @@ def template(resource: SLOServe, image: str) -> Object:
         },
         **probes(engine),
     }
+    if engine.env_from:
+        container["envFrom"] = [e.model_dump(by_alias=True, exclude_none=True) for e in engine.env_from]
     if limits := resources(engine):
         container["resources"] = limits
     spec: Object = {
         "serviceAccountName": resource.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "terminationGracePeriodSeconds": grace_seconds(engine),
+        "terminationGracePeriodSeconds": grace_seconds(engine, version),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER_ID,
@@ -190,8 +146,53 @@ def template(resource: SLOServe, image: str) -> Object:
         "containers": [container],
         "volumes": volume_list,
     }
+    if engine.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": secret.name} for secret in engine.image_pull_secrets]
     if engine.node_selector:
         spec["nodeSelector"] = dict(engine.node_selector)
     if engine.tolerations:
         spec["tolerations"] = [t.model_dump(by_alias=True, exclude_none=True) for t in engine.tolerations]
     return {"metadata": {"labels": labels(resource.name, image_version(image))}, "spec": spec}
+
+
+def _held(merged: Object, own: Object, engine: Engine) -> Object:
+    """`merged` with everything that the rest of the system relies on as in `own`."""
+    metadata, spec = merged.get("metadata") or {}, merged.get("spec") or {}
+    own_spec, (own_main,) = own["spec"], own["spec"]["containers"]
+    containers = list(spec.get("containers") or [])
+    if CONTAINER not in [container.get("name") for container in containers]:
+        containers.insert(0, own_main)
+    out = {
+        **spec,
+        "terminationGracePeriodSeconds": own_spec["terminationGracePeriodSeconds"],
+        "containers": [_main(c, own_main, engine) if c.get("name") == CONTAINER else c for c in containers],
+        "volumes": _with(own_spec["volumes"][0], spec.get("volumes") or [], "name"),
+    }
+    user = metadata.get("labels") or {}
+    return {"metadata": {**metadata, "labels": {**user, **own["metadata"]["labels"]}}, "spec": out}
+
+
+def _main(container: Object, own: Object, engine: Engine) -> Object:
+    out = {**container, **{key: own[key] for key in HELD}}
+    out["ports"] = _with(own["ports"][0], container.get("ports") or [], "containerPort")
+    out["volumeMounts"] = _with(own["volumeMounts"][0], container.get("volumeMounts") or [], "mountPath")
+    if engine.accelerator != CPU:
+        given = _map(container.get("resources"))
+        limits = {**_map(given.get("limits")), engine.accelerator: str(engine.ranks)}
+        requests = {k: v for k, v in _map(given.get("requests")).items() if k != engine.accelerator}
+        rest = {key: value for key, value in given.items() if key != "requests"}
+        out["resources"] = {**rest, "limits": limits, **({"requests": requests} if requests else {})}
+    return out
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _with(ours: Object, merged: Any, key: str) -> Any:
+    """The list with our item in its place, or first if it is gone; what is no list is for the server."""
+    if not isinstance(merged, list):
+        return merged
+    there = [_map(item).get(key) == ours[key] for item in merged]
+    kept = [ours if same else item for item, same in zip(merged, there, strict=True)]
+    return kept if any(there) else [ours, *kept]

@@ -1,37 +1,57 @@
-"""The four children of a resource, in the order in which they are written. Pure; called by `reconcile`."""
+"""The children of a resource, in the order in which they are written. Pure; called by `reconcile`."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sloserve_operator.api.resource import Object, SLOServe
 from sloserve_operator.api.spec_engine import CPU
 
 from . import config, pod
-from .names import ENGINE_IMAGE, RESTART_HASH, child, config_name, digest, selector
+from .command import PORT
+from .names import ENGINE_IMAGE, RESTART_HASH, SCRAPE, TEMPLATE_VERSION, child, config_name, selector
+from .policies import disruption_budget, network_policy
+from .restart import pinned, restart_hash
+from .storage import claim
 
 # Time granted for scheduling and for pulling an engine image of several GiB.
 PULL_SECONDS = 1200
+# The chart's pods, in whichever namespace they are.
+OPERATOR: Object = {
+    "namespaceSelector": {},
+    "podSelector": {
+        "matchLabels": {
+            "app.kubernetes.io/component": "operator",
+            "app.kubernetes.io/part-of": "slidingserve",
+        }
+    },
+}
 
 
 @dataclass(frozen=True)
 class Context:
-    """What the children depend on besides the spec: default images, and what was written before."""
+    """What the children depend on besides the spec: default images, where the operator's own pods are (a
+    NetworkPolicyPeer), and what was written before."""
 
     engine_image: str
     engine_image_cpu: str
     deployment: Mapping[str, Any] | None = None
     config_map: Mapping[str, Any] | None = None
+    operator: Mapping[str, Any] = field(default_factory=lambda: OPERATOR)
 
 
 def build(resource: SLOServe, context: Context) -> list[Object]:
-    """ServiceAccount, ConfigMap, Service, Deployment: each before what needs it."""
-    return [
+    """All children, each before what needs it."""
+    found = [
         child(resource, "v1", "ServiceAccount", resource.name, automountServiceAccountToken=False),
         config_map(resource, context),
+        claim(resource),
         service(resource),
+        network_policy(resource, context.operator),
+        disruption_budget(resource),
         deployment(resource, context),
     ]
+    return [obj for obj in found if obj]
 
 
 def config_map(resource: SLOServe, context: Context) -> Object:
@@ -45,48 +65,58 @@ def config_map(resource: SLOServe, context: Context) -> Object:
 
 
 def service(resource: SLOServe) -> Object:
-    """Cluster-internal Service in front of all engines."""
-    ports = [{"name": "http", "port": pod.PORT, "protocol": "TCP", "targetPort": "http"}]
-    spec = {"type": "ClusterIP", "selector": selector(resource.name), "ports": ports}
-    return child(resource, "v1", "Service", resource.name, spec=spec)
+    """Service in front of all engines."""
+    wanted = resource.spec.service
+    ports = [{"name": "http", "port": PORT, "protocol": "TCP", "targetPort": "http"}]
+    return child(
+        resource,
+        "v1",
+        "Service",
+        resource.name,
+        labels={**(wanted.labels or {}), SCRAPE: str(resource.spec.monitoring.scrape).lower()},
+        annotations=wanted.annotations or {},
+        spec={"type": wanted.type, "selector": selector(resource.name), "ports": ports},
+    )
 
 
 def endpoint(resource: SLOServe) -> str:
     """OpenAI base URL inside the cluster."""
-    return f"http://{resource.name}.{resource.namespace}.svc:{pod.PORT}/v1"
+    return f"http://{resource.name}.{resource.namespace}.svc:{PORT}/v1"
 
 
-def engine_image(resource: SLOServe, context: Context, restart_hash: str) -> str:
-    """Image of the engine: the user's, else the one pinned at the last restart, else the default.
+def default_image(resource: SLOServe, context: Context) -> str:
+    """Image of engines whose resource names none."""
+    cpu = resource.spec.engine.accelerator == CPU
+    return context.engine_image_cpu if cpu else context.engine_image
 
-    The default moves with the operator; the pin keeps an operator upgrade from restarting engines.
-    """
-    engine = resource.spec.engine
-    if engine.image:
-        return engine.image
-    pinned = ((context.deployment or {}).get("metadata") or {}).get("annotations") or {}
-    if pinned.get(RESTART_HASH) == restart_hash and pinned.get(ENGINE_IMAGE):
-        return str(pinned[ENGINE_IMAGE])
-    return context.engine_image_cpu if engine.accelerator == CPU else context.engine_image
+
+def strategy(resource: SLOServe) -> Object:
+    """How pods are replaced; a rolling one is always sent in full."""
+    wanted = resource.spec.rollout
+    if wanted.type == "Recreate":
+        return {"type": "Recreate"}
+    rolling = {"maxSurge": wanted.max_surge, "maxUnavailable": wanted.max_unavailable}
+    return {"type": "RollingUpdate", "rollingUpdate": rolling}
 
 
 def deployment(resource: SLOServe, context: Context) -> Object:
-    """The engines. Where no accelerator is spare, the old pod must go before the new one can come."""
+    """The engines, with the image and template version that they started with."""
     spec = resource.spec
-    cold = {
-        "model": spec.model.model_dump(by_alias=True, exclude_defaults=True),
-        "engine": spec.engine.model_dump(by_alias=True, exclude_defaults=True),
-    }
-    restart_hash = digest(cold)
-    image = engine_image(resource, context, restart_hash)
-    deadline = pod.grace_seconds(spec.engine) + PULL_SECONDS + spec.engine.startup_timeout_seconds
+    kept = pinned(spec, context.deployment)
+    version = kept.version or pod.current()
+    image = spec.engine.image or kept.image or default_image(resource, context)
+    grace = pod.grace_seconds(spec.engine, version)
     body = {
         "replicas": spec.replicas,
         "revisionHistoryLimit": 3,
-        "progressDeadlineSeconds": deadline,
+        "progressDeadlineSeconds": grace + PULL_SECONDS + spec.engine.startup_timeout_seconds,
         "selector": {"matchLabels": selector(resource.name)},
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-        "template": pod.template(resource, image),
+        "strategy": strategy(resource),
+        "template": pod.template(resource, image, version),
     }
-    annotations = {RESTART_HASH: restart_hash, ENGINE_IMAGE: image}
+    annotations = {
+        RESTART_HASH: restart_hash(spec),
+        TEMPLATE_VERSION: str(version),
+        ENGINE_IMAGE: image,
+    }
     return child(resource, "apps/v1", "Deployment", resource.name, annotations=annotations, spec=body)

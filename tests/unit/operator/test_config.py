@@ -8,9 +8,11 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slidingserve.config import loads
 from sloserve_operator.desired import Context, build, config
 
 from tests.unit.operator.objects import resource
+from tests.unit.operator.test_marks import FULL
 
 SCHEMA = Path(__file__).parents[3] / "engine-image" / "slidingserve" / "config.schema.json"
 NEVER: list[config.Written] = []
@@ -98,3 +100,19 @@ classes = st.lists(
 def test_the_engine_accepts_whatever_the_operator_writes(classes: list[dict[str, Any]], alpha: float) -> None:
     of = resource(sloClasses=classes, defaultClass=classes[0]["name"], scheduler={"alpha": alpha})
     jsonschema.validate(config.document(of, NEVER), json.loads(SCHEMA.read_text()))
+
+
+def test_the_engine_knows_every_setting_that_a_resource_can_hold() -> None:
+    of = resource(**{part: FULL[part] for part in ("sloClasses", "defaultClass", "scheduler")})
+    read = loads(config.text(config.document(of, NEVER)))
+    assert read.unknown_keys() == []
+    options = FULL["scheduler"]["options"]
+    assert read.scheduler.options.model_dump(by_alias=True) == options, "every option arrives"
+    assert read.scheduler.predictor.method == "ols"
+
+
+def test_an_option_that_is_left_out_is_left_to_the_engine() -> None:
+    assert config.document(resource(scheduler={"options": {"margin": 1}}), NEVER)["scheduler"]["options"] == {
+        "margin": 1
+    }
+    assert "options" not in config.document(resource(), NEVER)["scheduler"]

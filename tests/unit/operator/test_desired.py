@@ -1,29 +1,19 @@
 """What a spec becomes: golden files, and the properties that no golden file can state."""
 
 import json
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from sloserve_operator.api.resource import SLOServe
-from sloserve_operator.desired import Context, build
+from sloserve_operator.desired import Context, build, pod, restart
 from sloserve_operator.desired.config import KEY
-from sloserve_operator.desired.names import ENGINE_IMAGE, RESTART_HASH
+from sloserve_operator.desired.names import ENGINE_IMAGE, RESTART_HASH, TEMPLATE_VERSION
+from sloserve_operator.desired.pod import Version
 
-from tests.unit.operator.objects import UID, resource
+from tests import desired
+from tests.unit.operator.objects import resource
 
-GOLDEN = Path(__file__).parent / "golden"
-INPUTS = sorted(path.name for path in (GOLDEN / "input").iterdir())
 CONTEXT = Context("engine:1.0", "engine-cpu:1.0")
-
-
-class Plain(yaml.SafeDumper):
-    """YAML without anchors."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
 
 
 def child(kind: str, of: SLOServe, context: Context = CONTEXT) -> dict[str, Any]:
@@ -34,16 +24,21 @@ def template(of: SLOServe, context: Context = CONTEXT) -> dict[str, Any]:
     return dict(child("Deployment", of, context)["spec"]["template"])
 
 
-@pytest.mark.parametrize("name", INPUTS)
-def test_children_of_a_spec_are_those_of_its_golden_file(name: str) -> None:
-    """A difference here restarts engines on an operator upgrade: it needs a reason, then UPDATE_GOLDEN=1."""
-    obj = yaml.safe_load((GOLDEN / "input" / name).read_text())
-    obj["metadata"] |= {"namespace": "models", "uid": UID, "generation": 7}
-    text = yaml.dump_all(build(SLOServe.parse(obj), CONTEXT), Dumper=Plain, sort_keys=False, width=110)
-    golden = GOLDEN / "output" / name
-    if os.environ.get("UPDATE_GOLDEN") == "1":
-        golden.write_text(text)
-    assert text == golden.read_text()
+def test_children_and_pod_templates_are_those_of_their_golden_files() -> None:
+    files = desired.generated_files()
+    assert [name for name, text in files.items() if (desired.ROOT / name).read_text() != text] == []
+    kept = {
+        str(path.relative_to(desired.ROOT)) for path in (desired.ROOT / desired.DATA).glob("[ot]*/**/*.yaml")
+    }
+    assert kept == set(files), "a golden file without an input"
+
+
+def test_a_pod_template_that_would_restart_engines_on_an_upgrade_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pod, "READINESS_PROBE_SECONDS", 6)
+    with pytest.raises(desired.ChangedTemplateError, match="running engines would restart"):
+        desired.generated_files()
 
 
 def test_same_input_gives_the_same_bytes() -> None:
@@ -80,6 +75,59 @@ def test_the_default_image_stays_pinned_until_a_restart_field_changes() -> None:
     assert (
         restarted["metadata"]["annotations"][RESTART_HASH] != first["metadata"]["annotations"][RESTART_HASH]
     )
+
+
+@pytest.fixture
+def newer(monkeypatch: pytest.MonkeyPatch) -> int:
+    """An operator with one more template version."""
+    monkeypatch.setitem(pod.VERSIONS, 2, Version({"exec": {"command": ["drain"]}}, 30))
+    return 2
+
+
+def test_a_newer_template_version_waits_for_a_restart(newer: int) -> None:
+    first = child("Deployment", resource())
+    first["metadata"]["annotations"][TEMPLATE_VERSION] = "1"
+    first["spec"]["template"] = pod.template(resource(), "engine:1.0", 1)
+    upgraded = Context("engine:2.0", "engine-cpu:2.0", deployment=first)
+    assert template(resource(), upgraded) == first["spec"]["template"]
+    hot = resource(scheduler={"alpha": 0.2}, replicas=7)
+    assert template(hot, upgraded) == first["spec"]["template"]
+    restarted = child("Deployment", resource(model={"uri": "hf://org/other"}), upgraded)
+    assert restarted["metadata"]["annotations"][TEMPLATE_VERSION] == "2"
+    assert "exec" in json.dumps(restarted["spec"]["template"]["spec"]["containers"][0]["lifecycle"])
+
+
+@pytest.mark.parametrize("version", ["3", "0", "-1", "x", ""])
+def test_a_version_that_this_operator_does_not_know_gives_its_own(newer: int, version: str) -> None:
+    first = child("Deployment", resource())
+    first["metadata"]["annotations"][TEMPLATE_VERSION] = version
+    again = child("Deployment", resource(), Context("e", "c", deployment=first))
+    assert again["metadata"]["annotations"][TEMPLATE_VERSION] == "2"
+
+
+def test_a_deployment_without_a_version_is_of_the_first_one(newer: int) -> None:
+    first = child("Deployment", resource())
+    del first["metadata"]["annotations"][TEMPLATE_VERSION]
+    again = child("Deployment", resource(), Context("e", "c", deployment=first))
+    assert again["metadata"]["annotations"][TEMPLATE_VERSION] == "1"
+
+
+@pytest.mark.parametrize("field", ["podTemplate", "storage"])
+def test_what_the_first_operator_did_not_know_is_a_restart_for_its_deployments(
+    field: str, newer: int
+) -> None:
+    """Its hash was over model and engine alone, so it cannot vouch for the rest."""
+    first = child("Deployment", resource())
+    first["metadata"]["annotations"][RESTART_HASH] = str(restart._first_hash(resource().spec))
+    del first["metadata"]["annotations"][TEMPLATE_VERSION]
+    context = Context("e", "c", deployment=first)
+    assert child("Deployment", resource(), context)["metadata"]["annotations"][TEMPLATE_VERSION] == "1"
+    more: dict[str, Any] = {
+        "podTemplate": {"spec": {"hostNetwork": True}},
+        "storage": {"modelCache": {"existingClaim": "hub"}},
+    }
+    changed = child("Deployment", resource(**{field: more[field]}), context)
+    assert changed["metadata"]["annotations"][TEMPLATE_VERSION] == "2"
 
 
 def test_the_grace_period_covers_pre_stop_and_drain_and_the_deadline_covers_all() -> None:
@@ -122,3 +170,86 @@ def test_no_volume_mounts_the_settings_as_a_single_file() -> None:
 def test_the_settings_name_the_default_class_even_if_the_user_does_not() -> None:
     of = resource(defaultClass=None)
     assert json.loads(child("ConfigMap", of)["data"][KEY])["defaultClass"] == "dialogue"
+
+
+def kinds(of: SLOServe) -> list[str]:
+    return [obj["kind"] for obj in build(of, CONTEXT)]
+
+
+def test_policies_and_claims_exist_only_where_they_are_asked_for() -> None:
+    plain = ["ServiceAccount", "ConfigMap", "Service", "PodDisruptionBudget", "Deployment"]
+    assert kinds(resource()) == plain
+    assert kinds(resource(disruptionBudget={"enabled": False})) == [k for k in plain if k[:3] != "Pod"]
+    assert "NetworkPolicy" in kinds(resource(networkPolicy={"enabled": True}))
+    assert "PersistentVolumeClaim" in kinds(resource(storage={"modelCache": {"size": "1Gi"}}))
+    assert "PersistentVolumeClaim" not in kinds(resource(storage={"modelCache": {"existingClaim": "hub"}}))
+
+
+def test_the_operator_reaches_the_state_port_whoever_else_may() -> None:
+    of = resource(networkPolicy={"enabled": True, "allowFrom": []})
+    (rule,) = child("NetworkPolicy", of)["spec"]["ingress"]
+    (peer,) = rule["from"]
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+    ports = template(of)["spec"]["containers"][0]["ports"]
+    assert [port["port"] for port in rule["ports"]] == [port["containerPort"] for port in ports]
+
+
+def test_every_policy_selects_the_pods_of_the_deployment() -> None:
+    of = resource(networkPolicy={"enabled": True})
+    labels = template(of)["metadata"]["labels"]
+    selectors = [
+        child("PodDisruptionBudget", of)["spec"]["selector"]["matchLabels"],
+        child("NetworkPolicy", of)["spec"]["podSelector"]["matchLabels"],
+        child("Service", of)["spec"]["selector"],
+        child("Deployment", of)["spec"]["selector"]["matchLabels"],
+    ]
+    assert all(selector and selector.items() <= labels.items() for selector in selectors)
+
+
+def test_adapters_are_found_wherever_they_are() -> None:
+    of = desired.inputs()["storage.yaml"]
+    container = template(of)["spec"]["containers"][0]
+    at = container["args"].index("--lora-modules")
+    assert container["args"][at + 1 : at + 5] == [
+        "hub=org/adapter",
+        "beside=/models/claim/adapters/one",
+        "elsewhere=/models/adapters/0/two",
+        "built-in=/adapters/three",
+    ]
+    volumes = {volume["name"]: volume for volume in template(of)["spec"]["volumes"]}
+    mounts = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
+    assert mounts["/models/claim"]["persistentVolumeClaim"]["claimName"] == "weights"
+    assert mounts["/models/adapters/0"]["persistentVolumeClaim"]["claimName"] == "team-adapters"
+    assert mounts["/var/cache/slidingserve/huggingface"]["persistentVolumeClaim"]["claimName"] == (
+        "cached-model-cache"
+    )
+
+
+def test_accelerators_are_tensor_times_pipeline_parallel() -> None:
+    of = resource(
+        engine={"tensorParallelSize": 2, "pipelineParallelSize": 3, "accelerator": "nvidia.com/mig-1g.10gb"}
+    )
+    container = template(of)["spec"]["containers"][0]
+    assert container["resources"]["limits"] == {"nvidia.com/mig-1g.10gb": "6"}
+    assert {"--tensor-parallel-size=2", "--pipeline-parallel-size=3"} <= set(container["args"])
+
+
+def test_an_env_of_the_user_wins_over_a_secret_of_ours() -> None:
+    env = [{"name": "HF_TOKEN", "value": "mine"}, {"name": "VLLM_API_KEY", "value": "mine"}]
+    of = resource(
+        model={"uri": "hf://org/model", "tokenSecretRef": {"name": "hub"}},
+        engine={"env": env, "apiKeySecretRef": {"name": "keys"}},
+    )
+    found = [
+        v for v in template(of)["spec"]["containers"][0]["env"] if v["name"] in ("HF_TOKEN", "VLLM_API_KEY")
+    ]
+    assert found == env
+
+
+def test_a_names_own_labels_and_annotations_are_not_the_users_to_take() -> None:
+    of = resource(
+        service={"labels": {"sloserve.dev/name": "x"}, "annotations": {"sloserve.dev/applied-hash": "x"}}
+    )
+    metadata = child("Service", of)["metadata"]
+    assert metadata["labels"]["sloserve.dev/name"] == "chat"
+    assert metadata["annotations"]["sloserve.dev/applied-hash"] != "x"

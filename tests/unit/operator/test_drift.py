@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from sloserve_operator.desired.drift import drift, quantity
+from sloserve_operator.desired.drift import drift
+from sloserve_operator.desired.quantities import quantity
 
 CONTAINER = {"name": "main", "image": "a", "resources": {"limits": {"cpu": "1000m", "memory": "1Gi"}}}
 

@@ -13,6 +13,7 @@ STRUCTURAL = {
     "exclusiveMaximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
     "properties", "required", "items", "additionalProperties", "x-kubernetes-validations",
     "x-kubernetes-list-type", "x-kubernetes-list-map-keys", "x-kubernetes-int-or-string",
+    "x-kubernetes-preserve-unknown-fields",
 }  # fmt: skip
 
 
