@@ -17,15 +17,28 @@ CONFIG_DIR = "/etc/slidingserve"
 CACHE_DIR = "/var/cache/slidingserve"
 MODEL_DIR = "/models/claim"
 STATE_DIR = "/tmp/slidingserve"  # noqa: S108 - an emptyDir of the pod
-PRE_STOP_SECONDS = 5
+DRAIN_WAIT_SECONDS = 10
+"""For Service proxies and balancers to learn that the pod is not ready."""
 STOP_MARGIN_SECONDS = 15
 STARTUP_PROBE_SECONDS = 2
 READINESS_PROBE_SECONDS = 5
 
 
 def grace_seconds(engine: Engine) -> int:
-    """Above the sum of preStop and `--shutdown-timeout`, or the kubelet cuts streams short."""
-    return PRE_STOP_SECONDS + engine.drain_timeout_seconds + STOP_MARGIN_SECONDS
+    """Above the longest that preStop takes, or the kubelet cuts streams short."""
+    return DRAIN_WAIT_SECONDS + engine.drain_timeout_seconds + STOP_MARGIN_SECONDS
+
+
+def pre_stop(engine: Engine) -> Object:
+    """Drain first, SIGTERM when no request can come any more.
+
+    `--shutdown-timeout` has no part in it: it lets streams end where this hook could not run.
+    """
+    command = [
+        *("slidingserve", "drain", f"--state-dir={STATE_DIR}"),
+        *(f"--wait={DRAIN_WAIT_SECONDS}", f"--timeout={engine.drain_timeout_seconds}"),
+    ]
+    return {"exec": {"command": command}}
 
 
 def model_path(model: ModelSource) -> str:
@@ -164,7 +177,7 @@ def template(resource: SLOServe, image: str) -> Object:
         "env": environment(resource),
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "volumeMounts": mounts,
-        "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
+        "lifecycle": {"preStop": pre_stop(engine)},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": False,

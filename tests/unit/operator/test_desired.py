@@ -86,8 +86,15 @@ def test_the_grace_period_covers_pre_stop_and_drain_and_the_deadline_covers_all(
     of = resource(engine={"drainTimeoutSeconds": 300, "startupTimeoutSeconds": 900})
     spec = child("Deployment", of)["spec"]
     pod = spec["template"]["spec"]
-    pre_stop = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod["terminationGracePeriodSeconds"] > pre_stop + 300
+    container = pod["containers"][0]
+    command = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert command[:2] == ["slidingserve", "drain"]
+    options = dict(word.split("=") for word in command[2:])
+    assert f"--state-dir={options['--state-dir']}" in container["args"]
+    assert int(options["--wait"]) >= 6, "clients keep a connection for 5 s without a request"
+    assert int(options["--timeout"]) == 300
+    assert "--shutdown-timeout=300" in container["args"], "streams end also where the hook could not run"
+    assert pod["terminationGracePeriodSeconds"] >= int(options["--wait"]) + 300 + 10
     assert spec["progressDeadlineSeconds"] > pod["terminationGracePeriodSeconds"] + 900
     probe = pod["containers"][0]["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 900
