@@ -99,15 +99,14 @@ class Clients:
     @contextlib.asynccontextmanager
     async def run(self) -> AsyncIterator[Clients]:
         """Send until the block ends, and let every request end by itself."""
-        tasks = []
-        for number in range(self.size):
-            client = await self._connected(number)
-            tasks.append(asyncio.create_task(self._repeat(number, client)))
-        try:
-            yield self
-        finally:
-            self._stop = True
-            await asyncio.gather(*tasks)
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(self.size):
+                client = await self._connected(number)
+                tasks.create_task(self._repeat(number, client))
+            try:
+                yield self
+            finally:
+                self._stop = True
 
     async def one_more_each(self) -> None:
         """Return when each client had another answer, good or bad."""
@@ -126,13 +125,13 @@ class Clients:
         return client
 
     async def _repeat(self, number: int, client: httpx.AsyncClient) -> None:
-        async with client:
+        async with contextlib.aclosing(client):
             for turn in count():
                 if self._stop:
                     return
                 long = number % 4 < 2
                 await self._ask(client, number, self.long_tokens if long else 5)
-                if not long:
+                if not long or self.lost:
                     await asyncio.sleep(0.1 + (number * 7 + turn * 3) % 10 / 10)
 
     async def _ask(self, client: httpx.AsyncClient, number: int, tokens: int) -> None:

@@ -154,4 +154,3 @@ async def test_the_same_pause_without_the_drain_loses_requests(
         await stop(leaves)
         await clients.one_more_each()
     assert clients.lost
-    print("lost without the drain:", clients.lost)
