@@ -88,7 +88,6 @@ def test_a_busy_engine_is_ready_and_a_frozen_one_is_not(running: Callable[[int],
         while not all(answer.done() for answer in answers):
             seen.append(ready(engine))
     assert [answer.result() for answer in answers] == [200] * 48
-    assert engine.metric("queue_requests") == 0
     assert len(seen) >= 5
     assert set(seen) == {(200, "")}
     os.kill(core, signal.SIGSTOP)
