@@ -38,7 +38,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(draining.time, "monotonic", made)
+    monkeypatch.setattr("slidingserve.server.drain.time.monotonic", made)
     return made
 
 
