@@ -141,6 +141,39 @@ def serve(
         raise typer.Exit(2) from None
 
 
+@app.command()
+def drain(
+    state_dir: Annotated[
+        Path, typer.Option(metavar="DIR", help="The engine's --state-dir, on this machine.")
+    ],
+    wait: Annotated[
+        float, typer.Option(min=0.0, metavar="S", help="Seconds at least, for clients to learn of it.")
+    ] = 10.0,
+    timeout: Annotated[
+        float, typer.Option(min=0.0, metavar="S", help="Seconds after them for requests to end.")
+    ] = 60.0,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="End a drain instead: the engine is ready again.")
+    ] = False,
+) -> None:
+    """Make an engine leave its Service, and return when it can be stopped without losing a request.
+
+    slidingserve drain --state-dir /tmp/slidingserve --wait 10 --timeout 60
+    """
+    from slidingserve.server import drain as draining
+
+    try:
+        if cancel:
+            draining.cancel(state_dir)
+        else:
+            drained = draining.drain(state_dir, wait=wait, timeout=timeout)
+            typer.echo(f"slidingserve: {drained}")
+            raise typer.Exit(0 if drained.done else 1)
+    except draining.DrainError as error:
+        command_line.complain("slidingserve drain", error)
+        raise typer.Exit(2) from None
+
+
 @app.command(context_settings=OWN_HELP, add_help_option=False)
 def simulate(context: typer.Context) -> None:
     """Run a workload on a simulated engine and say which promises were kept."""

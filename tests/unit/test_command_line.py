@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 COMMANDS: dict[str, Callable[..., None]] = {
     "serve": cli.serve,
+    "drain": cli.drain,
     "simulate": simulate_command,
     "goodput": goodput_command,
     "compare": compare_command,

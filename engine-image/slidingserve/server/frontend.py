@@ -19,6 +19,7 @@ from slidingserve.server import metrics
 from slidingserve.server import state as files
 from slidingserve.server.attainment import OBJECTIVES, Counts, Tracker
 from slidingserve.server.delivery import Delivery
+from slidingserve.server.drain import Drain
 from slidingserve.server.live import LiveConfig, View
 from slidingserve.server.promise import Asked, Promise, resolve
 from slidingserve.server.runtime import Runtime
@@ -48,6 +49,7 @@ class FrontEnd:
         self.runtime = runtime
         self.counts = Counts()
         self.delivery = Delivery()
+        self.drain = Drain(runtime)
         self._index = index
         self._expected = expected
         self._vllm_version = vllm_version
@@ -106,6 +108,7 @@ class FrontEnd:
         """What this process reports of itself."""
         return {
             **self.live.view.to_json(),
+            "drain": self.drain.report(),
             "deliverySeconds": round(self.delivery.usual(), 4),
             "classes": {name: asdict(counts) for name, counts in list(self.counts.classes.items())},
         }

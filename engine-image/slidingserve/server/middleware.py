@@ -9,17 +9,15 @@ to a stream.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
+from functools import partial
 from typing import Any
 
 from slidingserve.server import frontend
 from slidingserve.server.attainment import CURRENT, Counts, Tracker
+from slidingserve.server.drain import App, Message, Receive, Send
+from slidingserve.server.frontend import FrontEnd
 from slidingserve.server.promise import Asked, PromiseError
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 GENERATION_PATHS = (
     "/completions",
@@ -40,11 +38,17 @@ class PromiseMiddleware:
         self._app = app
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Refuse a bad promise, else serve the request under a `Tracker`."""
+        """Refuse a bad promise, else serve the request under a `Tracker`. A drain sees every request."""
         front = frontend.get()
-        if front is None or scope["type"] != "http" or not _generates(scope):
+        if front is None or scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        app = partial(self._serve, front) if _generates(scope) else self._app
+        await front.drain.serve(app, scope, receive, send)
+
+    async def _serve(
+        self, front: FrontEnd, scope: MutableMapping[str, Any], receive: Receive, send: Send
+    ) -> None:
         config = front.config
         try:
             asked = Asked.from_headers(scope["headers"], config)

@@ -22,6 +22,7 @@ from slidingserve.predictor.calibration import default_model
 from slidingserve.predictor.model import LatencyModel
 from slidingserve.predictor.solo import SoloTable
 from slidingserve.server import frontend
+from slidingserve.server.drain import REASON
 from slidingserve.server.frontend import FrontEnd
 from slidingserve.server.runtime import Runtime
 
@@ -78,12 +79,14 @@ async def get_state() -> JSONResponse:
 
 @router.get("/ready")
 async def get_ready(request: Request) -> JSONResponse:
-    """200 once a real token was generated since start and while the core answers in time, else 503 with the
-    reason."""
+    """200 once a real token was generated since start, while the core answers in time and until a drain
+    begins; else 503 with the reason."""
     engine = getattr(request.app.state, "slidingserve_engine", None)
     if engine is None:
         return JSONResponse({"ready": False, "reason": "the engine is starting"}, 503)
-    reason = engine.progress or await engine.ping(PING_SECONDS)
+    front = frontend.get()
+    draining = REASON if front is not None and front.drain.begun else ""
+    reason = draining or engine.progress or await engine.ping(PING_SECONDS)
     return JSONResponse({"ready": not reason, "reason": reason}, 503 if reason else 200)
 
 

@@ -5,7 +5,7 @@ released version makes never changes: a different pod needs a new entry of VERSI
 restart anyway get (tests/data/desired/templates holds what each version makes).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +15,12 @@ from sloserve_operator.api.spec_engine import CPU, Engine
 from .command import PORT, arguments, command, environment
 from .merge import strategic
 from .names import image_version, labels
-from .storage import volumes
+from .storage import STATE_DIR, volumes
 
 CONTAINER = "main"
 USER_ID = 1000
+DRAIN_WAIT_SECONDS = 10
+"""For Service proxies and balancers to learn that the pod is not ready."""
 STOP_MARGIN_SECONDS = 15
 STARTUP_PROBE_SECONDS = 2
 READINESS_PROBE_SECONDS = 5
@@ -40,11 +42,27 @@ HELD = (
 class Version:
     """In what the pods of one version differ from those of another."""
 
-    pre_stop: Mapping[str, Any]
+    pre_stop: Callable[[Engine], Object]
     pre_stop_seconds: int
 
 
-VERSIONS = {1: Version({"sleep": {"seconds": 5}}, 5)}
+def _sleep(_engine: Engine) -> Object:
+    return {"sleep": {"seconds": 5}}
+
+
+def _drain(engine: Engine) -> Object:
+    """Drain first, SIGTERM when no request can come any more.
+
+    `--shutdown-timeout` has no part in it: it lets streams end where this hook could not run.
+    """
+    command = [
+        *("slidingserve", "drain", f"--state-dir={STATE_DIR}"),
+        *(f"--wait={DRAIN_WAIT_SECONDS}", f"--timeout={engine.drain_timeout_seconds}"),
+    ]
+    return {"exec": {"command": command}}
+
+
+VERSIONS = {1: Version(_sleep, 5), 2: Version(_drain, DRAIN_WAIT_SECONDS)}
 
 
 def current() -> int:
@@ -53,7 +71,7 @@ def current() -> int:
 
 
 def grace_seconds(engine: Engine, version: int) -> int:
-    """Above the sum of preStop and `--shutdown-timeout`, or the kubelet cuts streams short."""
+    """Above the longest that preStop takes, or the kubelet cuts streams short."""
     return VERSIONS[version].pre_stop_seconds + engine.drain_timeout_seconds + STOP_MARGIN_SECONDS
 
 
@@ -118,7 +136,7 @@ def own_template(resource: SLOServe, image: str, version: int) -> Object:
         "env": environment(resource),
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "volumeMounts": mounts,
-        "lifecycle": {"preStop": dict(VERSIONS[version].pre_stop)},
+        "lifecycle": {"preStop": VERSIONS[version].pre_stop(engine)},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
             "allowPrivilegeEscalation": False,

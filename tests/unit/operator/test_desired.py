@@ -80,8 +80,9 @@ def test_the_default_image_stays_pinned_until_a_restart_field_changes() -> None:
 @pytest.fixture
 def newer(monkeypatch: pytest.MonkeyPatch) -> int:
     """An operator with one more template version."""
-    monkeypatch.setitem(pod.VERSIONS, 2, Version({"exec": {"command": ["drain"]}}, 30))
-    return 2
+    version = pod.current() + 1
+    monkeypatch.setitem(pod.VERSIONS, version, Version(lambda _: {"exec": {"command": ["other"]}}, 30))
+    return version
 
 
 def test_a_newer_template_version_waits_for_a_restart(newer: int) -> None:
@@ -93,16 +94,16 @@ def test_a_newer_template_version_waits_for_a_restart(newer: int) -> None:
     hot = resource(scheduler={"alpha": 0.2}, replicas=7)
     assert template(hot, upgraded) == first["spec"]["template"]
     restarted = child("Deployment", resource(model={"uri": "hf://org/other"}), upgraded)
-    assert restarted["metadata"]["annotations"][TEMPLATE_VERSION] == "2"
-    assert "exec" in json.dumps(restarted["spec"]["template"]["spec"]["containers"][0]["lifecycle"])
+    assert restarted["metadata"]["annotations"][TEMPLATE_VERSION] == str(newer)
+    assert "other" in json.dumps(restarted["spec"]["template"]["spec"]["containers"][0]["lifecycle"])
 
 
-@pytest.mark.parametrize("version", ["3", "0", "-1", "x", ""])
+@pytest.mark.parametrize("version", ["99", "0", "-1", "x", ""])
 def test_a_version_that_this_operator_does_not_know_gives_its_own(newer: int, version: str) -> None:
     first = child("Deployment", resource())
     first["metadata"]["annotations"][TEMPLATE_VERSION] = version
     again = child("Deployment", resource(), Context("e", "c", deployment=first))
-    assert again["metadata"]["annotations"][TEMPLATE_VERSION] == "2"
+    assert again["metadata"]["annotations"][TEMPLATE_VERSION] == str(newer)
 
 
 def test_a_deployment_without_a_version_is_of_the_first_one(newer: int) -> None:
@@ -127,15 +128,22 @@ def test_what_the_first_operator_did_not_know_is_a_restart_for_its_deployments(
         "storage": {"modelCache": {"existingClaim": "hub"}},
     }
     changed = child("Deployment", resource(**{field: more[field]}), context)
-    assert changed["metadata"]["annotations"][TEMPLATE_VERSION] == "2"
+    assert changed["metadata"]["annotations"][TEMPLATE_VERSION] == str(newer)
 
 
 def test_the_grace_period_covers_pre_stop_and_drain_and_the_deadline_covers_all() -> None:
     of = resource(engine={"drainTimeoutSeconds": 300, "startupTimeoutSeconds": 900})
     spec = child("Deployment", of)["spec"]
     pod = spec["template"]["spec"]
-    pre_stop = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
-    assert pod["terminationGracePeriodSeconds"] > pre_stop + 300
+    container = pod["containers"][0]
+    command = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert command[:2] == ["slidingserve", "drain"]
+    options = dict(word.split("=") for word in command[2:])
+    assert f"--state-dir={options['--state-dir']}" in container["args"]
+    assert int(options["--wait"]) >= 6, "clients keep a connection for 5 s without a request"
+    assert int(options["--timeout"]) == 300
+    assert "--shutdown-timeout=300" in container["args"], "streams end also where the hook could not run"
+    assert pod["terminationGracePeriodSeconds"] >= int(options["--wait"]) + 300 + 10
     assert spec["progressDeadlineSeconds"] > pod["terminationGracePeriodSeconds"] + 900
     probe = pod["containers"][0]["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 900

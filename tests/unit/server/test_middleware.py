@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from slidingserve.config import EngineConfig
 from slidingserve.server import frontend
 from slidingserve.server.attainment import CURRENT, Counts
 from slidingserve.server.delivery import Delivery
+from slidingserve.server.drain import Drain, mark
 from slidingserve.server.middleware import PromiseMiddleware
 from slidingserve.server.promise import Promise
+from slidingserve.server.runtime import Runtime
 
 Counted = Callable[..., float]
 Message = MutableMapping[str, Any]
@@ -21,15 +24,16 @@ PATH = "/v1/chat/completions"
 
 
 class Front:
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, state_dir: Path) -> None:
         self.config = config
         self.counts = Counts()
         self.delivery = Delivery()
+        self.drain = Drain(Runtime(state_dir))
 
 
 @pytest.fixture(autouse=True)
-def front(config: EngineConfig, monkeypatch: pytest.MonkeyPatch) -> Front:
-    made = Front(config)
+def front(config: EngineConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Front:
+    made = Front(config, tmp_path)
     monkeypatch.setattr(frontend, "_current", made)
     return made
 
@@ -139,3 +143,14 @@ async def test_every_way_to_generate_passes_the_door(path: str) -> None:
 async def test_no_request_leaks_into_the_next_task() -> None:
     await exchange(Engine(), scope())
     assert CURRENT.get() is None
+
+
+@pytest.mark.parametrize(("path", "method"), [(PATH, "POST"), ("/v1/models", "GET")])
+@pytest.mark.parametrize("asked", ["dialogue", "nope"])
+async def test_in_a_drain_every_response_closes_its_connection_refusals_too(
+    path: str, method: str, asked: str, tmp_path: Path
+) -> None:
+    mark(Runtime(tmp_path)).parent.mkdir()
+    mark(Runtime(tmp_path)).touch()
+    sent = await exchange(Engine(), scope(path, method, x_slo_class=asked))
+    assert (b"connection", b"close") in sent[0]["headers"]
