@@ -1,8 +1,8 @@
 """Leader election by a Lease: of several operators one writes. Run by `app`; `kube` asks it before a write.
 
 Nobody's wall clock is trusted. A standby takes over when it has seen no change of the record for the record's
-duration, measured on its own clock from the moment it saw the last one. The leader counts from *before* it sent
-the renewal that succeeded, stops writing after two thirds of the duration and ends the process. So its last
+duration, measured on its own clock from when it saw the last one. The leader counts from *before* it sent the
+renewal that succeeded, stops writing after two thirds of the duration and ends the process. So its last
 write is a third of the duration before anyone else's first, whatever became of the connection, the process
 (SIGSTOP, a blocked loop) or the clocks, as long as two clocks do not run at rates that differ by half.
 """
@@ -83,8 +83,8 @@ class Election:
         Raises:
             LostError: the Lease is another's, or was not renewed in time.
         """
-        while not await self._attempt():
-            await asyncio.sleep(self.pause)  # noqa: ASYNC110 - what is waited for is on the API server
+        while not await self._attempt():  # noqa: ASYNC110 - what is waited for is on the API server
+            await asyncio.sleep(self.pause)
         log.info("leading", lease=f"{self._namespace}/{self._name}", identity=self._identity)
         self._telemetry.leader.set(1)
         self.held.set()

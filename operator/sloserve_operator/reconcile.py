@@ -155,10 +155,8 @@ class Reconciler:
             raise
         self._telemetry.write(KIND, "status")
         self._cache.put(KIND, answer)
-        ready = next((c for c in status["conditions"] if c["type"] == "Ready"), {})
-        log.info(
-            "status", ready=ready.get("status"), reason=ready.get("reason"), pods=status["readyReplicas"]
-        )
+        ready = next(c for c in status["conditions"] if c["type"] == "Ready")
+        log.info("status", ready=ready["status"], reason=ready["reason"], pods=status["readyReplicas"])
         for event in transitions(
             obj,
             old.get("conditions") or [],

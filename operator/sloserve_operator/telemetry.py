@@ -55,7 +55,7 @@ class Telemetry:
         self.registry = CollectorRegistry()
         self.table: list[tuple[str, str, tuple[str, ...], str]] = []
         self.reconciles = self._add(Counter, "sloserve_reconcile", "Looks at a resource, by result: ok; "
-            "retry (the API server did not do as asked); error (the operator's own fault).", "result")  # fmt: skip
+            "retry (the API server did not do as asked); error (our own fault).", "result")  # fmt: skip
         self.seconds = self._add(Histogram, "sloserve_reconcile_duration_seconds", "Time of one look.",
             buckets=DURATIONS)  # fmt: skip
         self.writes = self._add(Counter, "sloserve_writes", "Writes to the API server; result is ok or the "
@@ -69,7 +69,7 @@ class Telemetry:
         self.last_list = self._add(Gauge, "sloserve_last_list_timestamp_seconds", "Time of the last complete "
             "LIST of all kinds.")  # fmt: skip
         self.list_age = self._add(Gauge, "sloserve_last_list_age_seconds", "Time since the last complete "
-            "LIST, or since the start; /livez fails above five times the resync time and a minute.")  # fmt: skip
+            "LIST or the start; /livez fails above five times the resync time and a minute.")  # fmt: skip
         self.lagging = self._add(Gauge, "sloserve_watch_lagging_objects", "Listed objects that no watch told "
             "of; /livez fails when one stays so for two LISTs.")  # fmt: skip
         self.leader = self._add(Gauge, "sloserve_leader", "1 if this process writes: it holds the Lease, or "

@@ -1,7 +1,7 @@
 """A TCP proxy between the operator and the API server, and what a test may do to its connections.
 
-It passes TLS through: the API server's certificate is also for 127.0.0.1. `cut` ends connections and takes no new
-one; `hang` keeps all open and passes no byte, in either direction; `slow` passes each piece late; `heal` ends it.
+It passes TLS through: the API server's certificate is also for 127.0.0.1. `cut` ends connections and takes no
+new one; `hang` keeps all open and passes no byte, either way; `slow` passes each piece late; `heal` ends it.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Proxy:
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while piece := await reader.read(PIECE):
-            while self._mode == "hang":
+            while self._mode == "hang":  # noqa: ASYNC110 - set from another thread
                 await asyncio.sleep(0.02)
             if self._mode == "slow":
                 await asyncio.sleep(self._delay)
