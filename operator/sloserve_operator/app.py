@@ -147,14 +147,16 @@ async def run(settings: Settings) -> int:
             background.append(asyncio.create_task(_elect(election, primed, resync)))
         stopping = asyncio.create_task(told.wait())
         await asyncio.wait([watching, stopping, *background], return_when=asyncio.FIRST_COMPLETED)
+        if lost := next((t for t in background if t.done() and isinstance(t.exception(), LostError)), None):
+            # No goodbyes: they would take time on a connection that does not work, and another may write now.
+            log.error("ended", error=str(lost.exception()))
+            os._exit(1)
         drained = False
         if clean := told.is_set():
             log.info("stopping")
             drained = await drain(queue)
         for task in (*background, stopping):
             task.cancel()
-        # A connection that hangs must not keep a process that has lost the Lease.
-        asyncio.get_running_loop().call_later(STOP_SECONDS, os._exit, 0 if clean else 1)
         results = await asyncio.gather(*background, return_exceptions=True)
         if election and drained:
             await election.release()
@@ -162,7 +164,7 @@ async def run(settings: Settings) -> int:
         results += await asyncio.gather(watching, return_exceptions=True)
         faults = [result for result in results if isinstance(result, Exception)]
         for fault in faults:
-            expected = isinstance(fault, StartError | LostError)
+            expected = isinstance(fault, StartError)
             log.error("ended", error=str(fault) or repr(fault), exc_info=None if expected else fault)
         return 0 if clean and not faults else 1
 
