@@ -36,7 +36,7 @@ from .reconcile import Images, Reconciler
 from .resync import Resync
 from .settings import Settings
 from .telemetry import Telemetry, configure_logging
-from .work import STOP_SECONDS, drain, keep_checking, work
+from .work import drain, keep_checking, work
 
 POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 CRD_POLL_SECONDS = 2.0
