@@ -122,7 +122,8 @@ async def measure(bench: Bench, kubeconfig: Path, reconciles: int, together: int
     await bench.kube.connect(kubeconfig)
     try:
         await bench.resync.prime()
-        began, samples, number = time.monotonic(), [], 0
+        samples: list[Sample] = []
+        began, number = time.monotonic(), 0
         print(f"{'reconciles':>10} {'seconds':>8} {'RSS MiB':>8} {'objects':>9} {'series':>7}")
         while bench.done < reconciles:
             await asyncio.gather(*(bench.life(f"r{number + n}") for n in range(together)))

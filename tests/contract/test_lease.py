@@ -199,7 +199,7 @@ def test_a_leader_on_a_slow_connection_goes_on_leading(pair: Pair) -> None:
 async def test_a_clock_that_is_weeks_wrong_takes_no_lease_and_loses_none(space: Space, hours: int) -> None:
     kube = Kube(timeout=10)
     await kube.connect(space.cluster.kubeconfig)
-    ours = {"namespace": space.name, "name": "skewed", "seconds": 3}
+    ours: dict[str, Any] = {"namespace": space.name, "name": "skewed", "seconds": 3}
     one = Election(kube, Telemetry(), identity="one", **ours)
     skewed = datetime.now(UTC) + timedelta(hours=hours)
     two = Election(kube, Telemetry(), identity="two", wall=lambda: skewed, **ours)
