@@ -29,6 +29,7 @@ class Proxy:
         self.port = 0
         self.connections = 0
         self._mode, self._delay = "pass", 0.0
+        self._stalled = 0  # connections up to this number pass nothing
         self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -62,6 +63,10 @@ class Proxy:
     def hang(self) -> None:
         """Keep every connection, old and new, and pass nothing."""
         self._set("hang")
+
+    def stall(self) -> None:
+        """Pass nothing on the connections that are open now, and all on new ones."""
+        self._stalled = self.connections
 
     def slow(self, seconds: float) -> None:
         """Pass each piece of at most 64 KiB after this time."""
@@ -99,6 +104,7 @@ class Proxy:
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        number = self.connections
         if self._mode == "cut":
             writer.transport.abort()
             return
@@ -109,7 +115,7 @@ class Proxy:
             return
         self._open |= {writer, out}
         try:
-            await asyncio.gather(self._pass(reader, out), self._pass(back, writer))
+            await asyncio.gather(self._pass(number, reader, out), self._pass(number, back, writer))
         except (OSError, asyncio.CancelledError):
             pass
         finally:
@@ -117,9 +123,9 @@ class Proxy:
             for end in (writer, out):
                 end.transport.abort()
 
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while piece := await reader.read(PIECE):
-            while self._mode == "hang":  # noqa: ASYNC110 - set from another thread
+            while self._mode == "hang" or number <= self._stalled:  # noqa: ASYNC110 - set from another thread
                 await asyncio.sleep(0.02)
             if self._mode == "slow":
                 await asyncio.sleep(self._delay)
