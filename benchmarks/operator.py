@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sloserve_operator.api import KIND
+from sloserve_operator.api import GROUP, KIND, PLURAL
 from sloserve_operator.api.crd import text
 from sloserve_operator.cache import Cache
 from sloserve_operator.kube import Kube
@@ -32,6 +32,7 @@ from sloserve_operator.telemetry import Telemetry
 
 from tests.cluster import api
 
+CRD = f"{PLURAL}.{GROUP}"
 LOOKS = 10  # at one life of one resource: made, changed, quiet ones, deleted
 GROWTH_MIB = 8.0
 GROWTH_OBJECTS = 0.02
@@ -163,8 +164,9 @@ def main() -> int:
     namespace = f"bench-{secrets.token_hex(4)}"
     os.environ.update(cluster.environment())
     try:
-        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text())
-        cluster.kubectl("wait", "--for=condition=Established", "crd/sloserves.sloserve.dev", "--timeout=60s")
+        if not cluster.kubectl("get", "crd", CRD, "--ignore-not-found", "-o", "name"):
+            cluster.kubectl("apply", "--server-side", "-f", "-", stdin=text())
+        cluster.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s")
         cluster.kubectl("create", "namespace", namespace)
         bench = Bench(namespace)
         grown = verdict(
