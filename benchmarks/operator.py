@@ -28,7 +28,7 @@ from sloserve_operator.kube import Kube
 from sloserve_operator.queue import KeyedQueue
 from sloserve_operator.reconcile import Images, Reconciler
 from sloserve_operator.resync import KINDS, Resync
-from sloserve_operator.telemetry import Telemetry
+from sloserve_operator.telemetry import Telemetry, configure_logging
 
 from tests.cluster import api
 
@@ -158,6 +158,7 @@ def main() -> int:
     parser.add_argument("--reconciles", type=int, default=5000)
     parser.add_argument("--resources", type=int, default=10, help="resources alive at one time")
     options = parser.parse_args()
+    configure_logging("text", "error")
     cluster = api.get()
     was_there = cluster.exists()
     cluster.up()
