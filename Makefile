@@ -76,6 +76,7 @@ test: ## Everything, with what it needs installed first
 
 test-soak: venv venv-engine ## The slow ones, run before a release
 	.venv-engine/bin/python -m pytest -q -m soak tests/engine
+	$(PYTEST) -q -m soak tests/contract
 
 # --- see it ---------------------------------------------------------------------------------------------------------
 demo: venv ## The whole path on this machine: cluster, chart, resource, requests, attainment table
@@ -100,6 +101,9 @@ bench-simulator: venv ## Engine iterations a second of the simulator on one core
 golden: venv ## Record anew what every policy plans in a minute of every workload (REASON="why it changed")
 	$(PY) -m tests.golden "$(REASON)"
 
+bench-operator: venv ## 5,000 reconciles of the operator on a real API server: time, and that nothing grows
+	$(PY) -m benchmarks.operator
+
 bench-planner: venv-engine ## What planning a step costs in vLLM's scheduler, beside its own schedule()
 	.venv-engine/bin/python -m benchmarks.planner
 
@@ -107,4 +111,4 @@ clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
 	find engine-image operator tests benchmarks dashboards -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-cpu bench-planner bench-simulator golden clean
+.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-cpu bench-operator bench-planner bench-simulator golden clean

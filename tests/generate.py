@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # module that offers `generated_files() -> dict[path relative to the repository, text]`
 SOURCES = (
     "sloserve_operator.api.generated",
+    "sloserve_operator.telemetry",
     "slidingserve.generated",
     "slidingserve.hardware.generated",
     "dashboards.build",

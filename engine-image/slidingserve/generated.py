@@ -35,6 +35,8 @@ def reference_page() -> str:
         "",
         "<!-- Generated from slidingserve/server/metrics.py by `make generate`; edit the table there. -->",
         "",
+        "The operator's own are in [operator-metrics.md](operator-metrics.md).",
+        "",
         "They appear on the same `/metrics` as vLLM's own. Times are in seconds. Labels: `slo_class`;",
         "`objective` is ttft, tbt or request (both); `engine` is the data parallel rank; `scene` is decode,",
         "prefill or mixed; `branch` is chunker, constructor, fallback (the plan failed) or stock; `phase` is",

@@ -1,15 +1,18 @@
 """The process: settings, ports, workers, kopf, and an exit status that means something. `sloserve-operator`.
 
-Ends 0 only after SIGTERM or SIGINT. If kopf's tasks end for any other reason, or the CRD does not appear, the
-process ends non-zero and the kubelet starts it anew.
+Ends 0 only after SIGTERM or SIGINT. If kopf's tasks end for any other reason, the CRD does not appear or the
+Lease is lost, the process ends non-zero and the kubelet starts it anew.
 """
 
 import asyncio
+import os
+import secrets
 import signal
 import socket
 import sys
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 import kopf
 import structlog
@@ -27,13 +30,15 @@ from .handlers import register
 from .handlers import settings as kopf_settings
 from .health import Health, serve
 from .kube import Kube, KubeError
+from .lease import Election, LostError
 from .queue import KeyedQueue
 from .reconcile import Images, Reconciler
 from .resync import Resync
 from .settings import Settings
 from .telemetry import Telemetry, configure_logging
+from .work import drain, keep_checking, work
 
-STOP_SECONDS = 10.0
+POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 CRD_POLL_SECONDS = 2.0
 log = structlog.stdlib.get_logger("sloserve.app")
 
@@ -59,58 +64,37 @@ async def wait_for_crd(kube: Kube, seconds: float) -> None:
         await asyncio.sleep(CRD_POLL_SECONDS)
 
 
-async def work(queue: KeyedQueue, reconciler: Reconciler, telemetry: Telemetry) -> None:
-    """One worker: take a key, reconcile it, say how it went; for ever."""
-    while True:
-        key = await queue.get()
-        telemetry.queue_depth.set(len(queue))
-        started = time.monotonic()
-        try:
-            again = await reconciler.reconcile(key)
-        except KubeError as error:
-            pause = queue.failed(key)
-            telemetry.reconciles.labels("retry").inc()
-            log.warning(
-                "reconcile failed",
-                namespace=key[0],
-                sloserve=key[1],
-                error=str(error),
-                again_in=round(pause, 1),
-            )
-        except Exception:
-            pause = queue.failed(key)
-            telemetry.reconciles.labels("error").inc()
-            log.exception("reconcile broke", namespace=key[0], sloserve=key[1], again_in=round(pause, 1))
-        else:
-            queue.done(key, again)
-            telemetry.reconciles.labels("ok").inc()
-        finally:
-            telemetry.seconds.observe(time.monotonic() - started)
+def candidate(settings: Settings, kube: Kube, telemetry: Telemetry) -> Election | None:
+    """This process in the election of a leader, which then says whether `kube` may write; None without one.
 
-
-async def keep_checking(resync: Resync, queue: KeyedQueue, telemetry: Telemetry, seconds: float) -> None:
-    """LIST every `seconds`; a failure is logged and shows in /livez if it lasts."""
-    while True:
-        await asyncio.sleep(seconds)
-        telemetry.queue_oldest.set(queue.oldest_seconds())
-        try:
-            await resync.check()
-        except KubeError as error:
-            log.warning("LIST failed", error=str(error))
-
-
-async def drain(queue: KeyedQueue) -> None:
-    """Let reconciles in work come to their end."""
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await queue.rest()
-    except TimeoutError:
-        log.warning("stopping with a reconcile in work; the next start takes it up")
+    Raises:
+        StartError: no namespace for the Lease.
+    """
+    if not settings.leader_election:
+        telemetry.leader.set(1)
+        return None
+    namespace = settings.lease_namespace
+    if not namespace and POD_NAMESPACE.exists():
+        namespace = POD_NAMESPACE.read_text().strip()
+    if not namespace:
+        raise StartError("leader election outside a pod needs SLOSERVE_LEASE_NAMESPACE or --lease-namespace")
+    # A name of its own for each start: a container that starts anew is not the one that held the Lease.
+    identity = f"{socket.gethostname()}_{secrets.token_hex(4)}"
+    election = Election(
+        kube,
+        telemetry,
+        namespace=namespace,
+        name=settings.lease_name,
+        identity=identity,
+        seconds=settings.lease_seconds,
+    )
+    kube.time_left = election.time_left
+    return election
 
 
 async def run(settings: Settings) -> int:
     """Run until told to stop. Returns: the exit status."""
-    told, end_watches = asyncio.Event(), asyncio.Event()
+    told, end_watches, primed = asyncio.Event(), asyncio.Event(), asyncio.Event()
     _take_signals(told)
     async with AsyncExitStack() as stack:
         telemetry, cache, queue = Telemetry(), Cache(), KeyedQueue()
@@ -118,9 +102,19 @@ async def run(settings: Settings) -> int:
         stack.push_async_callback(kube.close)
         stack.push_async_callback(engines.close)
         resync = Resync(kube, cache, queue, telemetry, settings.watched())
-        health = Health(queue, resync, settings.resync_seconds)
         try:
+            election = candidate(settings, kube, telemetry)
+            health = Health(
+                queue,
+                resync,
+                settings.resync_seconds,
+                lease_fault=election.fault if election else lambda: None,
+            )
+            telemetry.follow(queue.waiting, queue.oldest_seconds, queue.failing, health.list_age)
             runners = await serve(health, telemetry, settings.health_port, settings.metrics_port)
+        except StartError as error:
+            log.error("cannot start", error=str(error))
+            return 1
         except OSError as error:
             log.error(
                 "cannot start", error=f"{error.strerror or error}: choose other health or metrics ports"
@@ -140,27 +134,45 @@ async def run(settings: Settings) -> int:
         )
         registry = kopf.OperatorRegistry()
         register(registry, cache, queue, telemetry, settings.kubeconfig)
-        watching = asyncio.create_task(_watch(settings, kube, resync, registry, told, end_watches))
-        background = [
-            asyncio.create_task(work(queue, reconciler, telemetry)) for _ in range(settings.workers)
+        watching = asyncio.create_task(_watch(settings, kube, resync, registry, told, end_watches, primed))
+
+        def leads() -> bool:
+            return not told.is_set() and (election is None or election.held.is_set())
+
+        background: list[asyncio.Task[None]] = [
+            asyncio.create_task(work(queue, reconciler, telemetry, leads)) for _ in range(settings.workers)
         ]
-        background.append(
-            asyncio.create_task(keep_checking(resync, queue, telemetry, settings.resync_seconds))
-        )
+        background.append(asyncio.create_task(keep_checking(resync, settings.resync_seconds)))
+        if election:
+            background.append(asyncio.create_task(_elect(election, primed, resync)))
         stopping = asyncio.create_task(told.wait())
         await asyncio.wait([watching, stopping, *background], return_when=asyncio.FIRST_COMPLETED)
+        if lost := next((t for t in background if t.done() and isinstance(t.exception(), LostError)), None):
+            # No goodbyes: they would take time on a connection that does not work, and another may write now.
+            log.error("ended", error=str(lost.exception()))
+            os._exit(1)
+        drained = False
         if clean := told.is_set():
             log.info("stopping")
-            await drain(queue)
+            drained = await drain(queue)
         for task in (*background, stopping):
             task.cancel()
+        results = await asyncio.gather(*background, return_exceptions=True)
+        if election and drained:
+            await election.release()
         end_watches.set()
-        results = await asyncio.gather(watching, *background, return_exceptions=True)
+        results += await asyncio.gather(watching, return_exceptions=True)
         faults = [result for result in results if isinstance(result, Exception)]
         for fault in faults:
             expected = isinstance(fault, StartError)
             log.error("ended", error=str(fault) or repr(fault), exc_info=None if expected else fault)
         return 0 if clean and not faults else 1
+
+
+async def _elect(election: Election, primed: asyncio.Event, resync: Resync) -> None:
+    """Take part once the cache is full: a standby that takes over knows all there is."""
+    await primed.wait()
+    await election.run(resync.look_at_all)
 
 
 def _take_signals(told: asyncio.Event) -> None:
@@ -176,6 +188,7 @@ async def _watch(
     registry: kopf.OperatorRegistry,
     told: asyncio.Event,
     end_watches: asyncio.Event,
+    primed: asyncio.Event,
 ) -> None:
     """Connect, wait for the CRD, fill the cache, watch until `end_watches`; an earlier end is a fault."""
     try:
@@ -188,6 +201,7 @@ async def _watch(
     except (KubeError, OSError, ConfigException, ClientError) as error:
         raise StartError(f"cannot start: {error}") from error
     log.info("watching")
+    primed.set()
     namespaces = settings.watched()
     others = asyncio.all_tasks()
     tasks = await kopf.spawn_tasks(

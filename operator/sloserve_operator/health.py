@@ -1,7 +1,8 @@
 """/livez, /readyz and /metrics. Started by `app`; the answers come from the queue and from `resync`.
 
 Alive means progress, not an open port: no work waits or runs for minutes, LISTs succeed, and what they show
-has come through the watches too. (kopf's own endpoint stays green when a watch dies.)
+has come through the watches too. (kopf's own endpoint stays green when a watch dies.) Ready means: all kinds
+were listed once, and with leader election the Lease can be read. So a standby that could take over is Ready.
 """
 
 import time
@@ -26,21 +27,26 @@ class Health:
         resync: Resync,
         resync_seconds: float,
         clock: Callable[[], float] = time.monotonic,
+        lease_fault: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._queue = queue
         self._resync = resync
         self._limit = 5 * resync_seconds + 60
         self._clock = clock
+        self._lease_fault = lease_fault
         self._started = clock()
+
+    def list_age(self) -> float:
+        """Seconds since all kinds were last listed, or since the start."""
+        last = self._resync.last_success
+        return self._clock() - (self._started if last is None else last)
 
     def alive(self) -> str | None:
         """Why the process should be restarted, or None."""
         oldest = self._queue.oldest_seconds()
         if oldest > OLDEST_WORK_SECONDS:
             return f"work waits since {oldest:.0f} s"
-        last = self._resync.last_success
-        age = self._clock() - (self._started if last is None else last)
-        if age > self._limit:
+        if (age := self.list_age()) > self._limit:
             return f"no complete LIST since {age:.0f} s"
         return self._resync.dead_watch
 
@@ -48,13 +54,18 @@ class Health:
         """Why the process does not serve yet, or None."""
         if self._resync.last_success is None:
             return "the first LIST is not complete: is the CRD installed, and may the operator read it?"
-        return self.alive()
+        return self._lease_fault() or self.alive()
+
+    def figures(self) -> str:
+        """What the verdict rests on, for a person who asks /livez."""
+        oldest, age = self._queue.oldest_seconds(), self.list_age()
+        return f"oldest work: {oldest:.1f} s\nlast complete LIST: {age:.1f} s ago\n"
 
 
-def _verdict(judge: Callable[[], str | None]) -> Callable[[web.Request], object]:
+def _verdict(health: Health, judge: Callable[[], str | None]) -> Callable[[web.Request], object]:
     async def answer(_: web.Request) -> web.Response:
         fault = judge()
-        return web.Response(text=(fault or "ok") + "\n", status=503 if fault else 200)
+        return web.Response(text=f"{fault or 'ok'}\n{health.figures()}", status=503 if fault else 200)
 
     return answer
 
@@ -70,8 +81,8 @@ async def serve(
         )
 
     probes, scraped = web.Application(), web.Application()
-    probes.router.add_get("/livez", _verdict(health.alive))  # type: ignore[arg-type]
-    probes.router.add_get("/readyz", _verdict(health.ready))  # type: ignore[arg-type]
+    probes.router.add_get("/livez", _verdict(health, health.alive))  # type: ignore[arg-type]
+    probes.router.add_get("/readyz", _verdict(health, health.ready))  # type: ignore[arg-type]
     scraped.router.add_get("/metrics", metrics)
     runners = []
     for app, port in ((probes, health_port), (scraped, metrics_port)):

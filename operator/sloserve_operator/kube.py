@@ -3,12 +3,15 @@
 A child is made by POST, so that an object of the same name that is not ours is never touched. POST leaves its
 fields under an "Update" entry of managedFields; `own` turns it into "Apply", or a field that a later apply
 leaves out would stay for ever.
+
+With leader election, `time_left` says for how long this process may write: a write ends before that time is
+up, and none begins after it.
 """
 
 import asyncio
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,17 +37,22 @@ VERSIONS = {
     "NetworkPolicy": "networking.k8s.io/v1",
     "Pod": "v1",
     "Event": "events.k8s.io/v1",
+    "Lease": "coordination.k8s.io/v1",
 }
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
 
 class KubeError(Exception):
-    """A call that failed: HTTP status (0 if the server did not answer) and the server's sentence."""
+    """A call that failed: HTTP status (0 if the server did not answer) and the server's sentence.
 
-    def __init__(self, action: str, status: int, message: str) -> None:
+    `retry_after`: seconds for which the server asks to be left alone.
+    """
+
+    def __init__(self, action: str, status: int, message: str, retry_after: float = 0.0) -> None:
         super().__init__(f"{action}: {message}")
         self.status = status
         self.message = message
+        self.retry_after = retry_after
 
     @property
     def refused(self) -> bool:
@@ -58,6 +66,7 @@ class Kube:
 
     def __init__(self, timeout: float) -> None:
         self._timeout = timeout
+        self.time_left: Callable[[], float] = lambda: float("inf")
         self._api: Any = None
         self._dynamic: Any = None
         self._resources: dict[str, Any] = {}
@@ -95,30 +104,56 @@ class Kube:
             self._resources[kind] = await self._dynamic.resources.get(api_version=VERSIONS[kind], kind=kind)
         return self._resources[kind]
 
+    def _deadline(self, action: str, verb: str, kind: str, within: float | None) -> float:
+        """Seconds that a call may take. KubeError for a write of a process that may not write."""
+        wanted = within or self._timeout
+        if verb == "get" or kind == "Lease":
+            return wanted
+        left = self.time_left()
+        if left <= 0:
+            raise KubeError(action, 0, "this process is not the leader: nothing is written")
+        return min(wanted, left)
+
     async def _call(
-        self, action: str, verb: str, kind: str, /, *, sub: str | None = None, **params: Any
+        self,
+        action: str,
+        verb: str,
+        kind: str,
+        /,
+        *,
+        sub: str | None = None,
+        within: float | None = None,
+        **params: Any,
     ) -> Object:
+        seconds = self._deadline(action, verb, kind, within)
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(seconds):
                 resource = await self._resource(kind)
                 target = resource.subresources[sub] if sub else resource
                 response = await getattr(self._dynamic, verb)(
-                    target, serialize=False, _request_timeout=self._timeout, **params
+                    target, serialize=False, _request_timeout=seconds, **params
                 )
                 answer: Object = await response.json()
                 return answer
         except ApiException as error:
-            raise KubeError(action, int(error.status or 0), _sentence(error)) from None
+            raise KubeError(action, int(error.status or 0), _sentence(error), _retry_after(error)) from None
         except ResourceNotFoundError:
             raise KubeError(action, 404, f"the API server does not serve {kind}") from None
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            text = str(error) or f"no answer within {self._timeout:g} s"
+            text = str(error) or f"no answer within {seconds:.3g} s"
             raise KubeError(action, 0, text) from None
 
-    async def create(self, obj: Object) -> Object:
+    async def create(self, obj: Object, within: float | None = None) -> Object:
         """POST; KubeError 409 if the name is taken."""
         action = f"create {obj['kind']} {obj['metadata']['name']}"
-        return await self._call(action, "create", obj["kind"], body=obj, field_manager=MANAGER)
+        return await self._call(action, "create", obj["kind"], within=within, body=obj, field_manager=MANAGER)
+
+    async def replace(self, obj: Object, within: float | None = None) -> Object:
+        """PUT; KubeError 409 if the object is no longer the one that was read."""
+        action = f"replace {obj['kind']} {obj['metadata']['name']}"
+        return await self._call(
+            action, "replace", obj["kind"], within=within, body=obj, field_manager=MANAGER
+        )
 
     async def own(self, obj: Object) -> Object:
         """Turn the managedFields entry of our POST into one of an apply; `obj` as the server gave it."""
@@ -174,10 +209,11 @@ class Kube:
             force_conflicts=True,
         )
 
-    async def get(self, kind: str, namespace: str, name: str) -> Object | None:
+    async def get(self, kind: str, namespace: str, name: str, within: float | None = None) -> Object | None:
         """The live object, or None."""
+        action = f"read {kind} {name}"
         try:
-            return await self._call(f"read {kind} {name}", "get", kind, name=name, namespace=namespace)
+            return await self._call(action, "get", kind, within=within, name=name, namespace=namespace)
         except KubeError as error:
             if error.status == 404:
                 return None
@@ -232,3 +268,11 @@ def _sentence(error: ApiException) -> str:
         return str(json.loads(error.body)["message"])
     except (TypeError, ValueError, KeyError):
         return str(error.reason or error.status)
+
+
+def _retry_after(error: ApiException) -> float:
+    """Seconds of the header Retry-After; Kubernetes sends no dates."""
+    try:
+        return max(0.0, float((error.headers or {})["Retry-After"]))
+    except (KeyError, TypeError, ValueError):
+        return 0.0

@@ -68,11 +68,14 @@ class KeyedQueue:
         if again is not None:
             self.add(key, again)
 
-    def failed(self, key: Key) -> float:
-        """The work on `key` failed: look again after a growing pause, which is returned in seconds."""
+    def failed(self, key: Key, at_least: float = 0.0) -> float:
+        """The work on `key` failed: look again after a growing pause, which is returned in seconds.
+
+        `at_least`: seconds for which the API server asked to be left alone.
+        """
         count = self._failures[key] = self._failures.get(key, 0) + 1
         spread = 0.75 + self._jitter() / 2
-        again = backoff.pause(count - 1, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS) * spread
+        again = max(at_least, backoff.pause(count - 1, FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS) * spread)
         self._release(key)
         self.add(key, again)
         return again
@@ -92,3 +95,12 @@ class KeyedQueue:
         now = self._clock()
         times = [due for due in self._due.values() if due <= now] + list(self._active.values())
         return now - min(times) if times else 0.0
+
+    def waiting(self) -> int:
+        """How many keys are due and not yet in work."""
+        now = self._clock()
+        return sum(due <= now for due in self._due.values())
+
+    def failing(self) -> int:
+        """How many keys are tried again because the last work on them failed."""
+        return len(self._failures)

@@ -159,9 +159,12 @@ class Reconciler:
         except KubeError as error:
             if error.status == 404 or (error.status in (409, 422) and "uid" in error.message):
                 return  # deleted meanwhile; the watch will say so
+            self._telemetry.write(KIND, "status", str(error.status))
             raise
         self._telemetry.write(KIND, "status")
         self._cache.put(KIND, answer)
+        ready = next(c for c in status["conditions"] if c["type"] == "Ready")
+        log.info("status", ready=ready["status"], reason=ready["reason"], pods=status["readyReplicas"])
         for event in transitions(
             obj,
             old.get("conditions") or [],

@@ -92,5 +92,9 @@ class Resync:
     def _succeeded(self) -> None:
         self.last_success = self._clock()
         self._telemetry.last_list.set_to_current_time()
+        self.look_at_all()
+
+    def look_at_all(self) -> None:
+        """Ask for a look at every known resource."""
         for key in self._cache.resources():
             self._queue.add(key)

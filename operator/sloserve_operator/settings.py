@@ -58,6 +58,20 @@ class Settings(BaseSettings):
         default=60, description="Time to wait at start for the CRD before the process gives up.", ge=0
     )
 
+    leader_election: bool = Field(
+        default=False,
+        description="Write only while holding a Lease: of several replicas one writes.",
+    )
+    lease_name: str = Field(default="sloserve-operator", description="Name of the Lease.", min_length=1)
+    lease_namespace: str = Field(default="", description="Namespace of the Lease; empty: the pod's own.")
+    lease_seconds: int = Field(
+        default=15,
+        description="Time without a sign of the leader after which a standby takes over; a leader that "
+        "cannot renew stops writing after two thirds of it. The same for all replicas.",
+        ge=3,
+        le=3600,
+    )
+
     def watched(self) -> list[str]:
         """Namespaces as a list; empty for the whole cluster."""
         return [name.strip() for name in self.namespaces.split(",") if name.strip()]

@@ -5,7 +5,8 @@ One structured line per change, with namespace, name and generation; everything 
 
 import logging
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -43,33 +44,61 @@ def configure_logging(form: str, level: str) -> None:
     )
 
 
+Metric = TypeVar("Metric", Counter, Gauge, Histogram)
+DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
 class Telemetry:
     """The process's metrics; series of a resource go when it goes."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        made: dict[str, Any] = {"registry": self.registry}
-        self.reconciles = Counter("sloserve_reconcile", "Reconciles by result", ["result"], **made)
-        self.seconds = Histogram(
-            "sloserve_reconcile_duration_seconds", "Time of one reconcile", **made,
-            buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
-        )  # fmt: skip
-        self.writes = Counter(
-            "sloserve_writes", "Writes to the API server", ["kind", "verb", "result"], **made
-        )
-        self.nudges = Counter("sloserve_config_nudges", "Nudges of pods with new live settings", **made)
-        self.events = Counter("sloserve_watch_events", "Events from the watches", ["kind"], **made)
-        self.queue_depth = Gauge("sloserve_queue_depth", "Resources that wait for a look", **made)
-        self.queue_oldest = Gauge("sloserve_queue_oldest_seconds", "Age of the oldest overdue look", **made)
-        self.last_list = Gauge(
-            "sloserve_last_list_timestamp_seconds", "Time of the last complete LIST", **made
-        )
-        self.lagging = Gauge("sloserve_watch_lagging_objects", "Listed objects that no watch told of", **made)
-        labels = ["namespace", "name"]
-        self.condition = Gauge(
-            "sloserve_condition", "1 if the condition is True, 0 if not", [*labels, "type"], **made
-        )
-        self.replicas = Gauge("sloserve_replicas", "Engines of a resource", [*labels, "state"], **made)
+        self.table: list[tuple[str, str, tuple[str, ...], str]] = []
+        self.reconciles = self._add(Counter, "sloserve_reconcile", "Looks at a resource, by result: ok; "
+            "retry (the API server did not do as asked); error (our own fault).", "result")  # fmt: skip
+        self.seconds = self._add(Histogram, "sloserve_reconcile_duration_seconds", "Time of one look.",
+            buckets=DURATIONS)  # fmt: skip
+        self.writes = self._add(Counter, "sloserve_writes", "Writes to the API server; result is ok or the "
+            "HTTP status, 0 without an answer.", "kind", "verb", "result")  # fmt: skip
+        self.nudges = self._add(Counter, "sloserve_config_nudges", "Nudges of pods with new live settings.")
+        self.events = self._add(Counter, "sloserve_watch_events", "Events from the watches.", "kind")
+        self.queue_depth = self._add(Gauge, "sloserve_queue_depth", "Resources that are due for a look now.")
+        self.queue_oldest = self._add(Gauge, "sloserve_queue_oldest_seconds", "Age of the oldest look that "
+            "is due or under way; /livez fails above 300.")  # fmt: skip
+        self.queue_failing = self._add(Gauge, "sloserve_queue_failing", "Resources whose last look failed.")
+        self.last_list = self._add(Gauge, "sloserve_last_list_timestamp_seconds", "Time of the last complete "
+            "LIST of all kinds.")  # fmt: skip
+        self.list_age = self._add(Gauge, "sloserve_last_list_age_seconds", "Time since the last complete "
+            "LIST or the start; /livez fails above five times the resync time and a minute.")  # fmt: skip
+        self.lagging = self._add(Gauge, "sloserve_watch_lagging_objects", "Listed objects that no watch told "
+            "of; /livez fails when one stays so for two LISTs.")  # fmt: skip
+        self.leader = self._add(Gauge, "sloserve_leader", "1 if this process writes: it holds the Lease, or "
+            "there is no election. 0 for a standby.")  # fmt: skip
+        self.lease_calls = self._add(Counter, "sloserve_lease_attempts", "Tries to take or renew the Lease, "
+            "by result: renewed, standby (another holds it), conflict, error.", "result")  # fmt: skip
+        labels = ("namespace", "name")
+        self.condition = self._add(Gauge, "sloserve_condition", "1 if the condition is True, 0 if not; the "
+            "leader's alone.", *labels, "type")  # fmt: skip
+        self.replicas = self._add(Gauge, "sloserve_replicas", "Engines of a resource; state is desired or "
+            "ready; the leader's alone.", *labels, "state")  # fmt: skip
+
+    def _add(self, kind: type[Metric], name: str, text: str, *labels: str, **more: Any) -> Metric:
+        sample = f"{name}_total" if kind is Counter else name
+        self.table.append((sample, kind.__name__.lower(), labels, text))
+        return kind(name, text, labels, registry=self.registry, **more)
+
+    def follow(
+        self,
+        depth: Callable[[], float],
+        oldest: Callable[[], float],
+        failing: Callable[[], float],
+        list_age: Callable[[], float],
+    ) -> None:
+        """Read these when the metrics are read: what a stuck process sets by itself would stand still."""
+        self.queue_depth.set_function(depth)
+        self.queue_oldest.set_function(oldest)
+        self.queue_failing.set_function(failing)
+        self.list_age.set_function(list_age)
 
     def write(self, kind: str, verb: str, result: str = "ok") -> None:
         """Count one write."""
@@ -87,3 +116,22 @@ class Telemetry:
         """Remove the series of a resource that is gone."""
         for gauge in (self.condition, self.replicas):
             gauge.remove_by_labels({"namespace": namespace, "name": name})
+
+
+def generated_files() -> dict[str, str]:
+    """What `make generate` writes from here: the reference page of the metrics."""
+    lines = [
+        "# Metrics of the operator",
+        "",
+        "<!-- Generated from sloserve_operator/telemetry.py by `make generate`; edit the table there. -->",
+        "",
+        "On the operator's metrics port, `/metrics`. A *look* is one pass over one resource: compare what is",
+        "with what should be, and write the difference. What to do when one of them is odd is in",
+        "[operations.md](../operations.md#the-operator-itself).",
+        "",
+        "| metric | type | labels | meaning |",
+        "| --- | --- | --- | --- |",
+    ]
+    rows = Telemetry().table
+    lines += [f"| `{name}` | {kind} | {', '.join(labels)} | {text} |" for name, kind, labels, text in rows]
+    return {"docs/reference/operator-metrics.md": "\n".join(lines) + "\n"}

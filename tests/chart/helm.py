@@ -27,7 +27,10 @@ CASES: dict[str, Values] = {
         "images": {"registry": "localhost", "pullSecrets": ["registry"]},
         "monitoring": {"podMonitor": {"enabled": True, "interval": "15s", "scrapeTimeout": "5s"}},
         "grafana": {"dashboards": {"enabled": True}},
+        "leaderElection": {"enabled": True},
         "operator": {
+            "replicas": 2,
+            "strategy": "RollingUpdate",
             "extraEnv": [{"name": "SLOSERVE_WORKERS", "value": "8"}],
             "nodeSelector": {"kubernetes.io/os": "linux"},
             "tolerations": [{"operator": "Exists"}],

@@ -89,8 +89,17 @@ def test_the_operator_may_watch_what_its_informer_watches_and_write_what_it_make
         assert given[group, plural] >= {"get", "list", "watch"}
         assert (given[group, plural] >= {"create", "patch", "delete"}) == (kind not in ("SLOServe", "Pod"))
     assert {plural for (_, plural), verbs in given.items() if "watch" in verbs} == {row[2] for row in WATCHED}
-    assert {kind for _, _, _, kind in WATCHED} | {"Event"} == set(VERSIONS)
+    assert {kind for _, _, _, kind in WATCHED} | {"Event", "Lease"} == set(VERSIONS)
     assert "*" not in {word for (group, plural), verbs in given.items() for word in (group, plural, *verbs)}
+
+
+def test_the_lease_is_in_the_rights_only_with_leader_election() -> None:
+    def with_leases(values: dict[str, Any]) -> list[str]:
+        roles = [doc for doc in documents(values) if "leases" in str(doc.get("rules"))]
+        return [f"{doc['kind']} {doc['metadata']['namespace']}" for doc in roles]
+
+    assert with_leases({}) == []
+    assert with_leases({"leaderElection": {"enabled": True}}) == ["Role sloserve-system"]
 
 
 def test_a_role_in_a_namespace_gives_the_same_rights() -> None:
@@ -118,7 +127,9 @@ def test_a_role_in_a_namespace_gives_the_same_rights() -> None:
             "want string",
         ),
         ({"operator": {"logFormat": "jsn"}}, "/operator/logFormat", "one of"),
-        ({"operator": {"replicas": 2}}, "/operator", "replicas"),
+        ({"operator": {"replica": 2}}, "/operator", "replica"),
+        ({"operator": {"replicas": 0}}, "/operator/replicas", "minimum"),
+        ({"leaderElection": {"leaseSeconds": 2}}, "/leaderElection/leaseSeconds", "minimum"),
         ({"operator": {"ports": {"health": 80}}}, "/operator/ports/health", "minimum"),
         ({"watchNamespaces": ["Team A"]}, "/watchNamespaces/0", "pattern"),
     ],

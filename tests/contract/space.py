@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,9 +20,11 @@ import yaml
 
 from tests.chart.helm import CHART, helm
 from tests.cluster.api import Cluster
+from tests.contract.proxy import Proxy
 
 Found = TypeVar("Found")
 Object = dict[str, Any]
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
@@ -31,6 +36,20 @@ def until(look: Callable[[], Found | None], what: str, seconds: float = 30) -> F
             raise TimeoutError(f"not within {seconds:g} s: {what} (last seen: {found!r})")
         time.sleep(0.1)
     return found
+
+
+def holds(look: Callable[[], bool], what: str, seconds: float) -> None:
+    """Poll for a time, and fail as soon as `look` is false."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        assert look(), f"no longer: {what}"
+        time.sleep(0.5)
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def spec(**changes: Any) -> Object:
@@ -52,6 +71,12 @@ def manifest(name: str = "chat", **changes: Any) -> Object:
         "metadata": {"name": name},
         "spec": spec(**changes),
     }
+
+
+def _credential(token: str) -> str:
+    """A service account token as the audit log names it: by its identifier."""
+    claims = token.split(".")[1]
+    return f"JTI={json.loads(base64.urlsafe_b64decode(claims + '=' * (-len(claims) % 4)))['jti']}"
 
 
 @dataclass
@@ -115,6 +140,11 @@ class Operator:
     images: tuple[str, str] = ("localhost/none/engine:1", "localhost/none/engine-cpu:1")
     extra: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None
+    name: str = "operator"
+    values: Object = field(default_factory=dict)
+    proxy: Proxy | None = None
+    began: int = 0
+    credentials: set[str] = field(default_factory=set)
 
     @property
     def user(self) -> str:
@@ -124,12 +154,12 @@ class Operator:
     @property
     def log(self) -> Path:
         """What it says."""
-        return self.space.directory / "operator.log"
+        return self.space.directory / f"{self.name}.log"
 
     def grant(self) -> Path:
         """The chart's account and rights for this namespace; a kubeconfig with its token."""
         space = self.space
-        values = {"watchNamespaces": [space.name]}
+        values = {"watchNamespaces": [space.name], **self.values}
         parts = [word for part in ("rbac", "serviceaccount") for word in ("-s", f"templates/{part}.yaml")]
         words = ("-n", space.name, "--kube-version=1.34.3", *parts)
         done = helm("template", "sloserve", str(CHART), *words, values=values)
@@ -137,15 +167,21 @@ class Operator:
         space.run("apply", "-f", "-", stdin=done.stdout)
         token = space.run("create", "token", "sloserve", "--duration=1h").strip()
         config = yaml.safe_load(space.cluster.kubeconfig.read_text())
+        self.credentials.add(_credential(token))
         config["users"] = [{"name": "operator", "user": {"token": token}}]
         for context in config["contexts"]:
             context["context"]["user"] = "operator"
-        path = space.directory / "kubeconfig"
+        path = space.directory / f"{self.name}-kubeconfig"
         path.write_text(yaml.safe_dump(config))
-        return path
+        return self.proxy.through(path) if self.proxy else path
 
     def start(self) -> None:
         """Start it and wait for its first line about the watches."""
+        self.launch()
+        until(lambda: self.said("watching", after=self.began), f"start, see {self.log}")
+
+    def launch(self) -> None:
+        """Start it."""
         settings = {
             "KUBECONFIG": str(self.grant()),
             "NAMESPACES": self.space.name,
@@ -156,11 +192,26 @@ class Operator:
             **self.extra,
         }
         environment = {**os.environ, **{f"SLOSERVE_{key}": value for key, value in settings.items()}}
-        began = self.log.stat().st_size if self.log.exists() else 0
+        self.began = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", "sloserve_operator.app"]
             self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        until(lambda: b'"watching"' in self.log.read_bytes()[began:], f"start, see {self.log}")
+
+    def said(self, text: str, after: int = 0) -> Object | None:
+        """The first line of its log, from an offset on, with this message or error."""
+        for line in self.log.read_bytes()[after:].splitlines():
+            with contextlib.suppress(ValueError):
+                entry: Object = json.loads(line)
+                if text in (entry.get("event"), entry.get("error")):
+                    return entry
+        return None
+
+    def ended(self, seconds: float = 60) -> int:
+        """Wait until it ends by itself; its exit status."""
+        assert self.process is not None
+        status = self.process.wait(timeout=seconds)
+        self.process = None
+        return status
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send a signal; its exit status."""
@@ -170,17 +221,22 @@ class Operator:
         self.process = None
         return status
 
-    def writes(self, since: int) -> list[str]:
-        """`verb resource/subresource name code` of each write of its own after an offset of the audit log."""
+    def written(self, since: int) -> Iterator[Object]:
+        """Each write under its tokens after an offset of the audit log."""
         path = self.space.cluster.audit_log()
         assert path is not None
-        found = []
         with path.open("rb") as log:
             log.seek(since)
             lines = log.read().split(b"\n")[:-1]
         for event in map(json.loads, filter(None, lines)):
-            if event["user"]["username"] != self.user or event["verb"] not in WRITES:
-                continue
+            extra = event["user"].get("extra", {}).get(CREDENTIAL, [])
+            if event["verb"] in WRITES and not self.credentials.isdisjoint(extra):
+                yield event
+
+    def writes(self, since: int) -> list[str]:
+        """`verb resource/subresource name code` of each write of its own after an offset of the audit log."""
+        found = []
+        for event in self.written(since):
             target = event.get("objectRef", {})
             what = "/".join(filter(None, (target.get("resource"), target.get("subresource"))))
             code = event.get("responseStatus", {}).get("code")

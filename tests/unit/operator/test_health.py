@@ -32,11 +32,18 @@ class Process:
         self.server, self.cache = Server(), Cache()
         self.queue = KeyedQueue(self.clock)
         kube: Any = self.server
-        self.resync = Resync(kube, self.cache, self.queue, Telemetry(), [], self.clock)
-        self.health = Health(self.queue, self.resync, 60, self.clock)
+        self.telemetry = Telemetry()
+        self.resync = Resync(kube, self.cache, self.queue, self.telemetry, [], self.clock)
+        self.lease: str | None = None
+        self.health = Health(self.queue, self.resync, 60, self.clock, lambda: self.lease)
+        queue = self.queue
+        self.telemetry.follow(queue.waiting, queue.oldest_seconds, queue.failing, self.health.list_age)
 
     def clock(self) -> float:
         return self.now
+
+    def metric(self, name: str) -> float | None:
+        return self.telemetry.registry.get_sample_value(f"sloserve_{name}")
 
 
 async def test_it_is_ready_once_everything_was_listed_and_looks_at_every_resource() -> None:
@@ -113,3 +120,46 @@ async def test_work_that_hangs_is_a_fault() -> None:
     process.queue.take()
     process.now = 301
     assert process.health.alive() == "work waits since 301 s"
+
+
+async def test_the_figures_of_a_process_that_is_stuck_grow_by_themselves() -> None:
+    process = Process()
+    await process.resync.prime()
+    process.queue.add(KEY)
+    process.now = 7
+    assert process.metric("queue_depth") == 1
+    assert process.metric("queue_oldest_seconds") == 7
+    assert process.metric("last_list_age_seconds") == 7
+    assert process.health.figures() == "oldest work: 7.0 s\nlast complete LIST: 7.0 s ago\n"
+    process.queue.take()
+    process.now = 9
+    assert process.metric("queue_depth") == 0
+    assert process.metric("queue_oldest_seconds") == 2, "work that hangs counts from when it began"
+
+
+async def test_what_was_listed_and_never_seen_by_watch_is_a_figure() -> None:
+    process = Process()
+    await process.resync.prime()
+    process.server.resources = [manifest(generation=2)]
+    await process.resync.check()
+    assert process.metric("watch_lagging_objects") == 1
+
+
+async def test_a_resource_that_fails_is_counted_until_it_succeeds() -> None:
+    process = Process()
+    process.queue.add(KEY)
+    process.queue.take()
+    process.queue.failed(KEY)
+    assert process.metric("queue_failing") == 1
+    process.now = 2
+    process.queue.take()
+    process.queue.done(KEY)
+    assert process.metric("queue_failing") == 0
+
+
+async def test_a_lease_that_cannot_be_read_makes_it_unready_and_not_dead() -> None:
+    process = Process()
+    await process.resync.prime()
+    process.lease = "the Lease ns/sloserve cannot be read"
+    assert process.health.ready() == process.lease
+    assert process.health.alive() is None

@@ -1,0 +1,112 @@
+"""The operator killed at random moments while resources change: what was cut short the next life finishes.
+
+Ten kills in the normal tests, a hundred in `make test-soak`. The seed of what happens is printed; the moments
+of the kills depend on the machine.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+
+import pytest
+
+from tests.contract.space import Operator, Space, manifest, until
+
+pytestmark = pytest.mark.cluster
+
+NAMES = ("red", "green", "blue")
+CHILDREN = ("deployment.apps/{}", "service/{}", "configmap/{}-config", "serviceaccount/{}")
+
+
+class Chaos:
+    """What is asked for, by resource: the target of its class, or None when it is deleted."""
+
+    def __init__(self, space: Space, seed: int) -> None:
+        self.space, self.chance = space, random.Random(seed)
+        self.wanted: dict[str, int | None] = dict.fromkeys(NAMES)
+        self.value = 40
+
+    def change(self) -> None:
+        """One thing that users and strangers do."""
+        name = self.chance.choice(NAMES)
+        if self.wanted[name] is None:
+            self.make(name)
+            return
+        deed = self.chance.choice((self.make, self.make, self.end, self.spoil, self.tamper))
+        deed(name)
+
+    def make(self, name: str) -> None:
+        self.value += 1
+        one = {"name": "dialogue", "ttft": {"slowdown": 5}, "tbtMilliseconds": self.value}
+        self.space.apply(manifest(name, sloClasses=[one]))
+        self.wanted[name] = self.value
+
+    def end(self, name: str) -> None:
+        self.space.run("delete", "sloserve", name, "--wait=false")
+        self.wanted[name] = None
+
+    def spoil(self, name: str) -> None:
+        child = self.chance.choice(CHILDREN).format(name)
+        self.space.run("delete", child, "--ignore-not-found", "--wait=false")
+
+    def tamper(self, name: str) -> None:
+        if self.space.get("configmap", f"{name}-config"):
+            change = json.dumps({"data": {"slidingserve.json": "{}"}})
+            self.space.run("patch", "configmap", f"{name}-config", "--type=merge", "-p", change)
+
+    def converged(self) -> bool:
+        """Whether all is as asked for: contents, nothing left over, and the status of this generation."""
+        for name, value in self.wanted.items():
+            obj = self.space.get("sloserve", name)
+            expected = [] if value is None else sorted(child.format(name) for child in CHILDREN)
+            if (obj is None) != (value is None) or sorted(self.space.children(name)) != expected:
+                return False
+            if obj is None:
+                continue
+            status = obj.get("status", {})
+            config = self.space.get("configmap", f"{name}-config")
+            if status.get("observedGeneration") != obj["metadata"]["generation"] or config is None:
+                return False
+            classes = json.loads(config["data"]["slidingserve.json"]).get("classes", [{}])
+            if str(value) not in json.dumps(classes):
+                return False
+        return True
+
+
+def survive(space: Space, operator: Operator, kills: int, seed: int, together: int = 5) -> None:
+    """Kill it so many times during changes; after every few it must get all done, and then be quiet."""
+    print(f"seed {seed}")
+    chaos = Chaos(space, seed)
+    if operator.process is None:
+        operator.start()
+    for kill in range(1, kills + 1):
+        chaos.change()
+        time.sleep(chaos.chance.uniform(0, 1.5))  # the moment is the point: any is right
+        assert operator.stop(signal.SIGKILL) == -signal.SIGKILL
+        chaos.change()
+        operator.launch()
+        if kill % together == 0:
+            until(chaos.converged, f"all as asked for after kill {kill}, seed {seed}", 120)
+        else:
+            time.sleep(chaos.chance.uniform(0, 4))
+    until(chaos.converged, "all as asked for", 120)
+    until(lambda: operator.said("watching", after=operator.began), "it watches")
+    mark = operator.mark()
+    space.run("annotate", "sloserves", "--all", f"touched={seed}", "--overwrite")
+    chaos.make("last")
+    space.reason("last", "ScaledToZero")
+    rest = [line for line in operator.writes(mark) if "last" not in line and "events" not in line]
+    assert rest == [], "a settled resource is left alone"
+
+
+def test_killed_ten_times_during_changes_it_converges(space: Space, operator: Operator) -> None:
+    survive(space, operator, kills=10, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_killed_a_hundred_times_during_changes_it_converges(space: Space, operator: Operator) -> None:
+    survive(space, operator, kills=100, seed=random.SystemRandom().randrange(10**6))
