@@ -12,6 +12,7 @@ _ABOUT = """\
 A real one-node Kubernetes for the tests and the demo.
 
   CLUSTER=local    this machine, no container engine; root needed (default where no Docker engine answers)
+                   CLUSTER_NUMBER=1 to 9: another one beside it, such as for a second checkout
   CLUSTER=kind     kind on Docker (default where Docker answers)
   CLUSTER=current  the context that kubectl uses now; SLIDINGSERVE_CONTEXT must name it, or you are asked
 

@@ -12,6 +12,7 @@ from tests.cluster.cache import ClusterError
 
 GPU = "nvidia.com/gpu"
 KINDS = ("local", "kind", "current")
+NUMBERS = tuple("0123456789")
 
 
 class Cluster(ABC):
@@ -100,6 +101,14 @@ def chosen_kind(environ: Mapping[str, str] = os.environ) -> str:
     return kind
 
 
+def chosen_number(environ: Mapping[str, str] = os.environ) -> int:
+    """Which of the local clusters CLUSTER_NUMBER names; unset: 0."""
+    number = environ.get("CLUSTER_NUMBER") or "0"
+    if number not in NUMBERS:
+        raise ClusterError(f"CLUSTER_NUMBER={number!r} is no local cluster; use {NUMBERS[0]} to {NUMBERS[-1]}")
+    return int(number)
+
+
 def get(environ: Mapping[str, str] = os.environ) -> Cluster:
     """The cluster of the chosen kind; it is neither brought up nor asked anything."""
     from tests.cluster.current import CurrentContext
@@ -108,7 +117,7 @@ def get(environ: Mapping[str, str] = os.environ) -> Cluster:
 
     match chosen_kind(environ):
         case "local":
-            return LocalCluster()
+            return LocalCluster.numbered(chosen_number(environ))
         case "kind":
             return Kind()
         case _:

@@ -54,6 +54,15 @@ class Place:
         return self.service(10)
 
 
+def numbered(number: int) -> Place:
+    """Place 0 is the usual one; 1 to 9 lie beside it and beside each other."""
+    if not number:
+        return Place()
+    link = f"10.243.{number}"
+    name = f"slidingserve{number}"
+    return Place(name, f"{link}.1", f"{link}.2", f"10.244.{number}.0/24", f"10.{100 + number}.0.0/16")
+
+
 MANIFESTS = Path(__file__).parent / "manifests"
 ETC = "/var/lib/kubernetes"
 BIN = f"{ETC}/bin"

@@ -18,7 +18,8 @@ LOGS = Path("build") / "cluster-logs"
 def cluster() -> Iterator[Cluster]:
     """The cluster that CLUSTER names, up, and left as found (KEEP_CLUSTER=1, or other tests, keep it up)."""
     chosen = api.get()
-    with cache.using(cache.root() / chosen.kind / ".users") as users:
+    users_file = f".users{api.chosen_number() or ''}"
+    with cache.using(cache.root() / chosen.kind / users_file) as users:
         was_there = chosen.exists()
         chosen.up()
         yield chosen

@@ -32,6 +32,12 @@ class LocalCluster(Cluster):
         self.containerd = Containerd(self.node)
         self.kubeconfig = self.state / "kubeconfig"
 
+    @classmethod
+    def numbered(cls, number: int) -> "LocalCluster":
+        """One of several on this machine, each with a directory and addresses of its own."""
+        directory = f"cluster-{number}" if number else "cluster"
+        return cls(cache.root() / directory, config.numbered(number))
+
     def up(self) -> None:
         """Bring the node, its control plane and DNS up; see the module's docstring."""
         _need_root()

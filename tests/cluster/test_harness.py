@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from ipaddress import ip_network
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -120,6 +122,19 @@ def test_cluster_names_the_kind(name: str, kind: type[api.Cluster]) -> None:
 def test_an_unknown_kind_is_refused() -> None:
     with pytest.raises(ClusterError, match="'minikube' is not a kind of cluster; use local, kind, current"):
         api.get({"CLUSTER": "minikube"})
+
+
+def test_numbered_clusters_share_no_address_no_name_and_no_directory() -> None:
+    clusters = [LocalCluster.numbered(int(number)) for number in api.NUMBERS]
+    assert len({cluster.state for cluster in clusters}) == len({c.place.link for c in clusters}) == 10
+    networks = [ip_network(n, strict=False) for cluster in clusters for n in cluster.place.networks]
+    assert not [(a, b) for a, b in combinations(networks, 2) if a.overlaps(b)]
+    assert max(len(cluster.place.link) for cluster in clusters) <= 15
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    with pytest.raises(ClusterError, match="CLUSTER_NUMBER='10' is no local cluster; use 0 to 9"):
+        api.get({"CLUSTER": "local", "CLUSTER_NUMBER": "10"})
 
 
 @pytest.fixture
