@@ -105,7 +105,7 @@ def chosen_number(environ: Mapping[str, str] = os.environ) -> int:
     """Which of the local clusters CLUSTER_NUMBER names; unset: 0."""
     number = environ.get("CLUSTER_NUMBER") or "0"
     if number not in NUMBERS:
-        raise ClusterError(f"CLUSTER_NUMBER={number!r} is no local cluster; use {NUMBERS[0]} to {NUMBERS[-1]}")
+        raise ClusterError(f"CLUSTER_NUMBER={number!r} is no local cluster; use 0 to {NUMBERS[-1]}")
     return int(number)
 
 
