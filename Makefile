@@ -61,7 +61,7 @@ test-engine: venv-engine ## Real vLLM on this machine's CPU
 	.venv-engine/bin/python -m pytest -q -m "engine and not soak" tests/engine
 
 test-cluster: venv ## Real Kubernetes: harness, API contract, chart
-	$(PYTEST) -q -m "cluster and not soak" tests/cluster tests/contract tests/chart tests/dashboards tests/images
+	$(PYTEST) -q -m "cluster and not soak" tests/cluster tests/contract tests/chart tests/dashboards tests/features tests/images
 
 test-e2e: venv ## Operator, chart and real engines on a real cluster
 	$(PYTEST) -q -m "cluster and not soak" tests/e2e
