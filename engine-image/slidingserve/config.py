@@ -115,6 +115,16 @@ class ChunkSettings(_Part):
         return self
 
 
+class OverloadSettings(_Part):
+    """What happens above capacity."""
+
+    mode: Literal["serve", "relegate"] = Field(
+        "serve",
+        description="Waiting requests that can no longer keep their promise: serve (tried all the same) or "
+        "relegate (behind all others, for good); of slidingserve_paper",
+    )
+
+
 class MethodOptions(options_model(_Part)):  # type: ignore[misc]  # made from `PolicySettings`
     """How the method and its baselines are read and set: docs/method.md."""
 
@@ -133,6 +143,7 @@ class SchedulerSettings(_Part):
     )
     predictor: PredictorSettings = Field(default_factory=lambda: PredictorSettings())
     chunk: ChunkSettings = Field(default_factory=lambda: ChunkSettings())
+    overload: OverloadSettings = Field(default_factory=lambda: OverloadSettings())
     options: MethodOptions = Field(default_factory=lambda: MethodOptions())
 
 
@@ -192,6 +203,7 @@ class EngineConfig(_Part):
             alpha=self.alpha,
             min_chunk=chunk.min_tokens,
             max_chunk=chunk.max_tokens,
+            overload=self.scheduler.overload.mode,
             **{name: getattr(options, name) for name in MethodOptions.model_fields},
         )
 
@@ -210,7 +222,7 @@ class EngineConfig(_Part):
                 raise ConfigError(f"scheduler.{name}: {value} is above {limit}; {remedy}")
 
     def unknown_keys(self) -> list[str]:
-        """Paths of the keys that this version does not know, for example "scheduler.overload"; sorted."""
+        """Paths of the keys that this version does not know, for example "scheduler.admission"; sorted."""
         return sorted(_unknown(self, ""))
 
 

@@ -19,8 +19,8 @@ from pydantic import BaseModel, Field, FiniteFloat, create_model
 
 from slidingserve.core.settings import PolicySettings
 
-ELSEWHERE = ("alpha", "min_chunk", "max_chunk")
-"""Settings that have keys of their own: `scheduler.alpha` and `scheduler.chunk`."""
+ELSEWHERE = ("alpha", "min_chunk", "max_chunk", "overload")
+"""Settings that have keys of their own: `scheduler.alpha`, `scheduler.chunk` and `scheduler.overload`."""
 
 _TOKENS = Field(ge=1, le=1 << 20)
 BOUNDS: dict[str, Any] = {

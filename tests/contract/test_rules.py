@@ -257,6 +257,7 @@ RULES += [
         "supported",
     ),
     Rule("spec.scheduler.options.margin", 1.5, 0.5, "greater than or equal to 1"),
+    Rule("spec.scheduler.overload", {"mode": "relegate"}, {"mode": "reject"}, "supported values"),
     Rule("spec.scheduler.options.budget", 256, 0.5, "must be of type integer"),
     Rule(
         "spec.storage.modelCache",

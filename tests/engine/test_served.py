@@ -251,8 +251,8 @@ def test_a_setting_that_only_this_engine_can_refuse_stays_out(served: Served) ->
 
 
 def test_keys_of_a_newer_operator_are_ignored_and_reported(served: Served) -> None:
-    served.configure(overload={"mode": "relegate"})
-    assert served.state()["unknownKeys"] == ["scheduler.overload"]
+    served.configure(admission={"mode": "reject"})
+    assert served.state()["unknownKeys"] == ["scheduler.admission"]
 
 
 def test_the_plan_of_a_recorded_state_changes_with_alpha(served: Served) -> None:

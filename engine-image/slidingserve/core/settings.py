@@ -26,6 +26,7 @@ class Settings(NamedTuple):
     """0 for none."""
     late_last: bool
     hold: bool
+    relegate: bool
     mlps: bool
     sliding: bool
     clamped: bool
@@ -71,6 +72,10 @@ class PolicySettings:
     """Order of the prefills: equation 13, or by first-token deadline (Table 4 without MLPS)."""
     late: Literal["last", "paper_equation"] = "last"
     """Requests past their deadline: behind all others (section 5.2), or most urgent (equation 10)."""
+
+    overload: Literal["serve", "relegate"] = "serve"
+    """Waiting requests that can no longer keep their promise: tried all the same, as the paper does, or put
+    behind all others at once and for good, before any prefill is spent on them."""
 
     # The SlidingChunker.
     window: Literal["sliding", "single"] = "sliding"
@@ -131,6 +136,7 @@ class PolicySettings:
             budget=self.budget or 0,
             late_last=self.late == "last",
             hold=self.tight == "hold",
+            relegate=self.overload == "relegate",
             mlps=self.sorter == "mlps",
             sliding=self.window == "sliding",
             clamped=self.search == "clamped",

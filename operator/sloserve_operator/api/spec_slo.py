@@ -102,6 +102,17 @@ class Chunk(Model):
     )
 
 
+class Overload(Model):
+    """What happens above capacity."""
+
+    mode: Literal["serve", "relegate"] = Field(
+        default="serve",
+        description="Waiting requests that can no longer keep their promise: serve (tried all the same, as"
+        " the paper does) or relegate (put behind all others for good, so that those that still can keep"
+        " theirs do; fewer misses above capacity, the same below). Used by slidingserve_paper.",
+    )
+
+
 class Options(options_model()):  # type: ignore[misc]  # made from the engine's schema
     """Choices within the policies, for people who know the method; docs/method.md has the reasons."""
 
@@ -122,6 +133,9 @@ class Scheduler(Model):
     )
     predictor: Predictor = Field(default_factory=Predictor, description="Settings of the latency predictor.")
     chunk: Chunk = Field(default_factory=Chunk, description="Bounds of a batch's prefill tokens.")
+    overload: Overload | None = Field(
+        default=None, description="What happens above capacity; by default every request is tried."
+    )
     options: Options | None = Field(
         default=None, description="Choices within the policies; docs/method.md has the reasons."
     )

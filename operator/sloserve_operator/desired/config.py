@@ -36,6 +36,8 @@ def hot(resource: SLOServe) -> dict[str, Any]:
     }
     if scheduler.alpha is not None:
         settings["alpha"] = number(scheduler.alpha)
+    if scheduler.overload:
+        settings["overload"] = {"mode": scheduler.overload.mode}
     if scheduler.options:
         options = scheduler.options.model_dump(by_alias=True, exclude_none=True)
         settings["options"] = {name: _plain(value) for name, value in options.items()}

@@ -74,6 +74,7 @@ settings = st.builds(
     margin=st.floats(1, 2),
     sorter=st.sampled_from(["mlps", "edf"]),
     late=st.sampled_from(["last", "paper_equation"]),
+    overload=st.sampled_from(["serve", "relegate"]),
     window=st.sampled_from(["sliding", "single"]),
     tight=st.sampled_from(["hold", "min_chunk"]),
     search=st.sampled_from(["clamped", "paper"]),

@@ -84,12 +84,12 @@ def test_unknown_keys_are_ignored_and_reported_by_path() -> None:
     read = load(
         shards=3,
         classes=[DIALOGUE, {**SUMMARY, "weight": 2}],
-        scheduler={"overload": {"mode": "relegate"}, "chunk": {"step": 8}},
+        scheduler={"admission": {"mode": "reject"}, "chunk": {"step": 8}},
     )
     assert read.unknown_keys() == [
         "classes[1].weight",
+        "scheduler.admission",
         "scheduler.chunk.step",
-        "scheduler.overload",
         "shards",
     ]
     assert load().unknown_keys() == []
@@ -242,8 +242,15 @@ def test_a_budget_above_what_this_engine_batches_is_refused_too() -> None:
         scheduler(options={"budget": 4096}).check_engine(max_num_batched_tokens=2048)
 
 
+def test_what_happens_above_capacity_is_chosen_by_its_mode() -> None:
+    assert scheduler().policy_settings().overload == "serve"
+    assert scheduler(overload={"mode": "relegate"}).policy_settings().overload == "relegate"
+    with pytest.raises(ConfigError, match=r"^scheduler\.overload\.mode: .*serve"):
+        scheduler(overload={"mode": "reject"})
+
+
 SETTINGS = {field.name: field for field in dataclasses.fields(PolicySettings)}
-OPTIONS = sorted(SETTINGS.keys() - {"alpha", "min_chunk", "max_chunk"})
+OPTIONS = sorted(SETTINGS.keys() - {"alpha", "min_chunk", "max_chunk", "overload"})
 
 
 @pytest.mark.parametrize("name", OPTIONS)

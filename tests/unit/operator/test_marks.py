@@ -62,6 +62,7 @@ FULL: dict[str, Any] = {
         "policy": "qoserve", "alpha": 0.5,
         "predictor": {"refreshSeconds": 9.0, "method": "ols", "expertSamples": 9},
         "chunk": {"minTokens": 9, "maxTokens": 99},
+        "overload": {"mode": "serve"},
         "options": {
             name: node["enum"][1] if "enum" in node
             else {"integer": 16, "number": 1.5, "boolean": False}[node["type"]]

@@ -150,7 +150,7 @@ def test_a_scheduler_setting_that_is_refused_is_told_in_a_line_and_the_engine_st
     assert line.endswith("; its classes hold, with built-in scheduler settings")
 
 
-@pytest.mark.parametrize("more", [{}, {"future": 1, "scheduler": {"overload": {}}}])
+@pytest.mark.parametrize("more", [{}, {"future": 1, "scheduler": {"admission": {}}}])
 def test_a_good_file_and_one_with_keys_of_a_newer_operator_start_without_a_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], more: dict[str, Any]
 ) -> None:

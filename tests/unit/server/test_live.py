@@ -175,10 +175,10 @@ def test_a_missing_file_is_no_change(config_map: ConfigMap) -> None:
 
 
 def test_unknown_keys_are_reported_and_ignored(config_map: ConfigMap) -> None:
-    config_map.write(changed(scheduler={"alpha": 0.5, "overload": {"mode": "relegate"}}, future=1))
+    config_map.write(changed(scheduler={"alpha": 0.5, "admission": {"mode": "relegate"}}, future=1))
     live = LiveConfig(config_map.directory, LIMIT, role="api")
     assert live.view.config.alpha == 0.5
-    assert set(live.view.unknown_keys) == {"future", "scheduler.overload"}
+    assert set(live.view.unknown_keys) == {"future", "scheduler.admission"}
 
 
 @pytest.mark.parametrize(
