@@ -139,6 +139,11 @@ class Children:
             self.cache.put(kind, now)
         return True
 
+    def have(self, resource: SLOServe, desired: Object) -> bool:
+        """Whether the child is there and the resource's, in whatever shape."""
+        live = self.cache.get(desired["kind"], _key(desired))
+        return live is not None and _foreign(resource, live) is None
+
     async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> None:
         """Delete children of ours that are no longer desired."""
         wanted = {(obj["kind"], _key(obj)) for obj in desired}
