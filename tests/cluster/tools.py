@@ -75,6 +75,7 @@ TABLE = {
             "prometheus-config-reloader", _OPERATOR, "v0.92.0", "require", "cmd/prometheus-config-reloader",
             also=_OPERATOR_PARTS,
         ),
+        Tool("prometheus-adapter", "sigs.k8s.io/prometheus-adapter", "v0.12.0", "copy", "cmd/adapter"),
         Tool("kubeconform", "github.com/yannh/kubeconform", "v0.8.0", "install", "cmd/kubeconform"),
         Tool(
             "helm-unittest", "github.com/helm-unittest/helm-unittest", "v1.1.2", "copy", "cmd/helm-unittest"
