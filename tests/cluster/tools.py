@@ -98,13 +98,15 @@ def path(name: str) -> Path:
 
 def module_dir(name: str) -> Path:
     """The unpacked module of a tool: its sources, CRDs and examples. Read-only."""
-    row = TABLE[name]
-    command = [golang.command(), "mod", "download", "-json", f"{row.module}@{row.version}"]
+    return source(TABLE[name].module, TABLE[name].version)
+
+
+def source(module: str, version: str) -> Path:
+    """The unpacked Go module, fetched if it is not there. Read-only."""
+    command = [golang.command(), "mod", "download", "-json", f"{module}@{version}"]
     answer = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if answer.returncode:
-        raise ClusterError(
-            f"go mod download {row.module}@{row.version} failed: {answer.stderr or answer.stdout}"
-        )
+        raise ClusterError(f"go mod download {module}@{version} failed: {answer.stderr or answer.stdout}")
     return Path(json.loads(answer.stdout)["Dir"])
 
 
