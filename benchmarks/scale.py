@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import re
 import secrets
@@ -19,11 +18,8 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +28,7 @@ from sloserve_operator.api.crd import text
 from sloserve_operator.kube import Kube, KubeError
 from sloserve_operator.telemetry import configure_logging
 
+from benchmarks.measured import Numbers, answered, calls, process, table, words
 from benchmarks.stand_in import Engines, manifest, play_kubelet
 from tests.cluster import api
 from tests.cluster.api import Cluster
@@ -41,20 +38,7 @@ CRD = f"{PLURAL}.{GROUP}"
 TOGETHER = 10
 QUIET_SECONDS = 60.0
 LONGEST = 1800.0
-CREDENTIAL = "authentication.kubernetes.io/credential-id"
-
-
-@dataclass
-class Numbers:
-    """What one size gave."""
-
-    resources: int
-    rows: dict[str, str] = field(default_factory=dict)
-
-    def add(self, what: str, value: str) -> None:
-        """One line of the output, at once."""
-        self.rows[what] = value
-        print(f"{self.resources:>5}  {what:<44} {value}", flush=True)
+REPAIRS = 5
 
 
 class Bench:
@@ -79,6 +63,7 @@ class Bench:
             await self._children(mark)
             await self._quiet()
             await self._busy()
+            await self._silent()
             await self._restart_unchanged()
             await self._restart_changed()
             kubelet.cancel()
@@ -102,46 +87,67 @@ class Bench:
             self.engines.revision = (found[0].get("status") or {}).get("config", {}).get("revision", "")
         return sum(_settled(obj) for obj in found) == self.count
 
-    async def _until(self, look: Callable[[], Awaitable[bool]]) -> None:
+    async def _has_service(self, name: str) -> bool:
+        return await self.kube.get("Service", self.space.name, name) is not None
+
+    async def _until(self, look: Callable[[], Awaitable[bool]], pause: float = 0.5) -> None:
         deadline = time.monotonic() + LONGEST
         while not await look():
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not within {LONGEST:g} s; see {self.operator.log}")
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(pause)
 
     async def _children(self, mark: int) -> None:
-        calls = list(self._calls(mark))
-        made = [e for e in calls if e["verb"] == "create" and e["objectRef"]["resource"] == "deployments"]
-        first, last = (pick(_time(event) for event in made) for pick in (min, max))
+        found = list(calls(self.operator, mark))
+        made = [e for e in found if e["verb"] == "create" and e["objectRef"]["resource"] == "deployments"]
+        first, last = (pick(answered(event) for event in made) for pick in (min, max))
         self.numbers.add("first to last Deployment made, s", f"{last - first:.1f}")
-        self._count("calls to converge", calls)
-        rss, peak, cpu = self._process()
+        self._count("calls to converge", found)
+        rss, peak, cpu = process(self.operator)
         self.numbers.add("memory, MiB (highest)", f"{rss:.0f} ({peak:.0f})")
         self.numbers.add("CPU of the operator to converge, s", f"{cpu:.1f}")
 
     async def _quiet(self) -> None:
         await asyncio.sleep(20)  # the Deployments' controller and the last nudges come to rest
-        mark, before, asked = self.operator.mark(), self._process()[2], self.engines.asked
+        mark, before, asked = self.operator.mark(), process(self.operator)[2], self.engines.asked
         await asyncio.sleep(QUIET_SECONDS)
-        calls = list(self._calls(mark))
-        writes = [event for event in calls if event["verb"] in WRITES]
+        found = list(calls(self.operator, mark))
+        writes = [event for event in found if event["verb"] in WRITES]
         self.numbers.add(f"writes in {QUIET_SECONDS:.0f} idle s", str(len(writes)))
-        self.numbers.add(f"reads in {QUIET_SECONDS:.0f} idle s", _words(calls))
+        self.numbers.add(f"reads in {QUIET_SECONDS:.0f} idle s", words(found))
         self.numbers.add(
-            "idle CPU, % of a core", f"{100 * (self._process()[2] - before) / QUIET_SECONDS:.1f}"
+            "idle CPU, % of a core", f"{100 * (process(self.operator)[2] - before) / QUIET_SECONDS:.1f}"
         )
         self.numbers.add("engines asked a second", f"{(self.engines.asked - asked) / QUIET_SECONDS:.1f}")
 
     async def _busy(self) -> None:
         self.engines.busy = True
-        mark, before = self.operator.mark(), self._process()[2]
+        mark, before = self.operator.mark(), process(self.operator)[2]
         await asyncio.sleep(QUIET_SECONDS)
         self.engines.busy = False
-        writes = [event for event in self._calls(mark) if event["verb"] in WRITES]
+        writes = [event for event in calls(self.operator, mark) if event["verb"] in WRITES]
         self.numbers.add("status writes a second, all engines in use", f"{len(writes) / QUIET_SECONDS:.1f}")
         self.numbers.add(
-            "CPU then, % of a core", f"{100 * (self._process()[2] - before) / QUIET_SECONDS:.1f}"
+            "CPU then, % of a core", f"{100 * (process(self.operator)[2] - before) / QUIET_SECONDS:.1f}"
         )
+        await asyncio.sleep(20)
+
+    async def _silent(self) -> None:
+        """How long drift waits for its repair while every look waits for an engine that does not answer."""
+        self.engines.silent = True
+        await asyncio.sleep(QUIET_SECONDS / 2)
+        took = []
+        for number in range(REPAIRS):
+            name = f"r{number}"
+            service = await self.kube.get("Service", self.space.name, name)
+            assert service is not None  # noqa: S101
+            began = time.monotonic()
+            await self.kube.delete(service)
+            await self._until(lambda name=name: self._has_service(name), pause=0.1)  # type: ignore[misc]
+            took.append(time.monotonic() - began)
+        self.engines.silent = False
+        self.numbers.add("no engine answers: repair, s (longest of 5)", f"{max(took):.1f}")
+        await self._until(self._ready)
         await asyncio.sleep(20)
 
     async def _restart_unchanged(self) -> None:
@@ -151,7 +157,7 @@ class Bench:
         self.numbers.add("restart: watching after, s", f"{time.monotonic() - began:.1f}")
         await self._until(self._all_looked_at)
         self.numbers.add("restart: all looked at after, s", f"{time.monotonic() - began:.1f}")
-        self._count("restart: calls", list(self._calls(mark)))
+        self._count("restart: calls", list(calls(self.operator, mark)))
 
     async def _all_looked_at(self) -> bool:
         def read() -> str:
@@ -182,36 +188,13 @@ class Bench:
             return len(services) == self.count and await self._ready()
 
         await self._until(done)
-        what = f"restart after {len(scaled) + len(robbed)} changes: all Ready, s"
+        what = "restart after a change of every fifth: all Ready, s"
         self.numbers.add(what, f"{time.monotonic() - began:.1f}")
 
-    def _count(self, what: str, calls: list[dict[str, Any]]) -> None:
-        self.numbers.add(what, _words(calls))
-        writes = sum(event["verb"] in WRITES for event in calls)
+    def _count(self, what: str, found: list[dict[str, Any]]) -> None:
+        self.numbers.add(what, words(found))
+        writes = sum(event["verb"] in WRITES for event in found)
         self.numbers.add(f"{what}, writes a resource", f"{writes / self.count:.1f}")
-
-    def _calls(self, since: int) -> Iterable[dict[str, Any]]:
-        """Every call of the operator after an offset of the audit log, once."""
-        path = self.space.cluster.audit_log()
-        assert path is not None, "the audit log is needed: use CLUSTER=local"  # noqa: S101
-        with path.open("rb") as log:
-            log.seek(since)
-            for line in log:
-                if not line.endswith(b"}\n"):
-                    return
-                event = json.loads(line)
-                who = event["user"].get("extra", {}).get(CREDENTIAL, [])
-                if event["stage"] == "ResponseComplete" and not self.operator.credentials.isdisjoint(who):
-                    yield event
-
-    def _process(self) -> tuple[float, float, float]:
-        """MiB resident now and at most, and CPU seconds."""
-        assert self.operator.process is not None  # noqa: S101
-        proc = Path(f"/proc/{self.operator.process.pid}")
-        memory = dict(re.findall(r"^(VmRSS|VmHWM):\s+(\d+) kB", (proc / "status").read_text(), re.M))
-        ticks = (proc / "stat").read_text().rpartition(")")[2].split()[11:13]
-        cpu = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-        return int(memory["VmRSS"]) / 1024, int(memory["VmHWM"]) / 1024, cpu
 
 
 def _settled(obj: dict[str, Any]) -> bool:
@@ -219,21 +202,6 @@ def _settled(obj: dict[str, Any]) -> bool:
     true = {c["type"] for c in status.get("conditions", []) if c["status"] == "True"}
     fresh = status.get("observedGeneration") == obj["metadata"]["generation"]
     return fresh and {"Ready", "ConfigApplied"} <= true and status["readyReplicas"] == obj["spec"]["replicas"]
-
-
-def _time(event: dict[str, Any]) -> float:
-    return datetime.fromisoformat(event["stageTimestamp"]).timestamp()
-
-
-def _words(calls: list[dict[str, Any]]) -> str:
-    """`verb resource count` of all calls, most first."""
-
-    def name(event: dict[str, Any]) -> str:
-        target = event.get("objectRef", {})
-        what = "/".join(filter(None, (target.get("resource"), target.get("subresource"))))
-        return f"{event['verb']} {what}" if what else "discovery"
-
-    return ", ".join(f"{what} {count}" for what, count in Counter(map(name, calls)).most_common()) or "none"
 
 
 @asynccontextmanager
@@ -294,18 +262,6 @@ def main() -> int:
     print(table(found))
     idle = next(value for what, value in found[-1].rows.items() if what.startswith("writes in"))
     return int(idle != "0")
-
-
-def table(found: list[Numbers]) -> str:
-    """All sizes side by side, in Markdown."""
-    lines = [
-        "",
-        f"| resources | {' | '.join(str(n.resources) for n in found)} |",
-        "|---|" + "---|" * len(found),
-    ]
-    for what in found[0].rows:
-        lines.append(f"| {what} | {' | '.join(n.rows.get(what, '') for n in found)} |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -20,13 +20,17 @@ from sloserve_operator.kube import Kube, KubeError
 ADDRESS = "127.5.0.1"
 NOBODY = "nobody"
 PAUSE = 0.5
+SILENCE = 20.0
 
 
 class Engines:
-    """The server at `ADDRESS`; `busy`: whether each answer counts more requests than the last."""
+    """The server at `ADDRESS`.
+
+    `busy`: each answer counts more requests than the last. `silent`: none comes in time.
+    """
 
     def __init__(self) -> None:
-        self.revision, self.busy, self.asked = "", False, 0
+        self.revision, self.busy, self.silent, self.asked = "", False, False, 0
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
@@ -44,6 +48,8 @@ class Engines:
 
     async def _state(self, request: web.Request) -> web.Response:
         self.asked += 1
+        if self.silent:
+            await asyncio.sleep(SILENCE)
         count = self.asked if self.busy else 1000
         state = {
             "version": "stand-in",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from tests.contract.space import Operator, Space, manifest, until
 pytestmark = pytest.mark.cluster
 
 CLAIM = "chat-model-cache"
+DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
 
 
 def volumes(space: Space) -> list[str]:
@@ -41,19 +45,21 @@ def test_taking_the_cache_out_of_the_spec_keeps_the_claim_and_the_resources_end_
 
 
 def test_a_claim_that_was_made_can_be_kept_for_good(space: Space, operator: Operator) -> None:
-    """As docs/operations.md says it."""
+    """By the two commands in docs/operations.md."""
     space.apply(cached(size="1Gi"))
     space.reason("chat", "ScaledToZero")
-    before = space.must("deployment", "chat")["metadata"]["generation"]
-    space.apply(cached(existingClaim=CLAIM))
-    seen = space.must("sloserve", "chat")["metadata"]["generation"]
-    until(lambda: space.must("sloserve", "chat")["status"].get("observedGeneration") == seen, "a look")
     template = space.must("deployment", "chat")["spec"]["template"]
-    patch = '[{"op": "remove", "path": "/metadata/ownerReferences"}]'
-    space.run("patch", "pvc", CLAIM, "--type=json", "-p", patch)
-    space.apply(cached(existingClaim=CLAIM))
+    commands = re.findall(
+        r"^kubectl (patch (?:sloserve chat .*existingClaim|pvc).*)$", DOCS.read_text(), re.M
+    )
+    assert len(commands) == 2
+    for command in commands:
+        space.run(*shlex.split(command))
+        space.run("annotate", "--overwrite", "sloserve", "chat", f"after={command.split()[1]}")
+        seen = space.must("sloserve", "chat")["metadata"]["generation"]
+        until(lambda: space.must("sloserve", "chat")["status"]["observedGeneration"] == seen, "a look")  # noqa: B023
     assert space.must("deployment", "chat")["spec"]["template"] == template, "no restart"
-    assert space.must("deployment", "chat")["metadata"]["generation"] <= before + 1
+    assert space.condition("chat", "Ready")["reason"] == "ScaledToZero"
     space.run("delete", "sloserve", "chat", "--timeout=30s")
     until(lambda: not space.get("deployment", "chat"), "the rest gone with its resource", 60)
     assert "deletionTimestamp" not in space.must("pvc", CLAIM)["metadata"]

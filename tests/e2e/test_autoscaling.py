@@ -1,7 +1,7 @@
 """Kubernetes' own autoscaler on a real engine's metrics: Prometheus, prometheus-adapter, HPA, operator.
 
-The configuration is the one of docs/autoscaling.md, with a smaller target and without its long windows. The second
-engine is not waited for: two do not run on the machines of these tests. What counts is the number.
+The configuration is the one of docs/autoscaling.md, with a smaller target and without its long windows. The
+second engine is not waited for: two do not run on the machines of these tests. What counts is the number.
 """
 
 from __future__ import annotations
