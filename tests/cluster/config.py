@@ -137,6 +137,7 @@ def _api_server(place: Place) -> dict[str, Any]:
         "requestheader-username-headers": "X-Remote-User",
         "requestheader-group-headers": "X-Remote-Group",
         "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "enable-aggregator-routing": True,  # to pods: the node has no route to a Service's address
         "proxy-client-cert-file": f"{PKI}/{pki.FRONT_PROXY.file}.crt",
         "proxy-client-key-file": f"{PKI}/{pki.FRONT_PROXY.file}.key",
         "service-account-issuer": "https://kubernetes.default.svc",

@@ -48,7 +48,7 @@ def load(demo: Demo) -> Iterator[threading.Event]:
     """Requests in the engine, always the same number, until the event is set."""
     enough = threading.Event()
     model = demo.engine.models()[0]
-    body = {"model": model, "prompt": "one two three", "max_tokens": 200, "ignore_eos": True}
+    body = {"model": model, "prompt": "one two three", "max_tokens": 100, "ignore_eos": True}
 
     def client() -> None:
         with httpx.Client(timeout=120, trust_env=False) as http:
