@@ -39,6 +39,7 @@ TOGETHER = 10
 QUIET_SECONDS = 60.0
 LONGEST = 1800.0
 REPAIRS = 5
+REST_SECONDS = 15.0
 
 
 class Bench:
@@ -85,6 +86,7 @@ class Bench:
         found = await self._resources()
         if found and not self.engines.revision:
             self.engines.revision = (found[0].get("status") or {}).get("config", {}).get("revision", "")
+            await self.engines.set()
         return sum(_settled(obj) for obj in found) == self.count
 
     async def _has_service(self, name: str) -> bool:
@@ -108,8 +110,8 @@ class Bench:
         self.numbers.add("CPU of the operator to converge, s", f"{cpu:.1f}")
 
     async def _quiet(self) -> None:
-        await asyncio.sleep(20)  # the Deployments' controller and the last nudges come to rest
-        mark, before, asked = self.operator.mark(), process(self.operator)[2], self.engines.asked
+        await asyncio.sleep(REST_SECONDS)  # the Deployments' controller and the last nudges come to rest
+        mark, before, asked = self.operator.mark(), process(self.operator)[2], await self.engines.set()
         await asyncio.sleep(QUIET_SECONDS)
         found = list(calls(self.operator, mark))
         writes = [event for event in found if event["verb"] in WRITES]
@@ -118,23 +120,25 @@ class Bench:
         self.numbers.add(
             "idle CPU, % of a core", f"{100 * (process(self.operator)[2] - before) / QUIET_SECONDS:.1f}"
         )
-        self.numbers.add("engines asked a second", f"{(self.engines.asked - asked) / QUIET_SECONDS:.1f}")
+        self.numbers.add(
+            "engines asked a second", f"{(await self.engines.set() - asked) / QUIET_SECONDS:.1f}"
+        )
 
     async def _busy(self) -> None:
-        self.engines.busy = True
+        await self.engines.set(busy=True)
         mark, before = self.operator.mark(), process(self.operator)[2]
         await asyncio.sleep(QUIET_SECONDS)
-        self.engines.busy = False
+        await self.engines.set()
         writes = [event for event in calls(self.operator, mark) if event["verb"] in WRITES]
         self.numbers.add("status writes a second, all engines in use", f"{len(writes) / QUIET_SECONDS:.1f}")
         self.numbers.add(
             "CPU then, % of a core", f"{100 * (process(self.operator)[2] - before) / QUIET_SECONDS:.1f}"
         )
-        await asyncio.sleep(20)
+        await asyncio.sleep(REST_SECONDS)
 
     async def _silent(self) -> None:
         """How long drift waits for its repair while every look waits for an engine that does not answer."""
-        self.engines.silent = True
+        await self.engines.set(silent=True)
         await asyncio.sleep(QUIET_SECONDS / 2)
         took = []
         for number in range(REPAIRS):
@@ -145,10 +149,10 @@ class Bench:
             await self.kube.delete(service)
             await self._until(lambda name=name: self._has_service(name), pause=0.1)  # type: ignore[misc]
             took.append(time.monotonic() - began)
-        self.engines.silent = False
+        await self.engines.set()
         self.numbers.add("no engine answers: repair, s (longest of 5)", f"{max(took):.1f}")
         await self._until(self._ready)
-        await asyncio.sleep(20)
+        await asyncio.sleep(REST_SECONDS)
 
     async def _restart_unchanged(self) -> None:
         await asyncio.to_thread(self.operator.stop)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
+import aiohttp
 from aiohttp import web
 from sloserve_operator.desired.command import PORT
 from sloserve_operator.desired.names import NAME_LABEL
@@ -24,40 +27,68 @@ SILENCE = 20.0
 
 
 class Engines:
-    """The server at `ADDRESS`.
-
-    `busy`: each answer counts more requests than the last. `silent`: none comes in time.
-    """
+    """The server at `ADDRESS`, a process of its own: a busy measuring program must not make it slow."""
 
     def __init__(self) -> None:
-        self.revision, self.busy, self.silent, self.asked = "", False, False, 0
-        self._runner: web.AppRunner | None = None
+        self.revision = ""
+        self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        """Listen."""
-        application = web.Application()
-        application.router.add_get("/slidingserve/v1/state", self._state)
-        self._runner = web.AppRunner(application, access_log=None)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, ADDRESS, PORT).start()
+        """Start it and wait until it answers."""
+        self._process = await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.stand_in")
+        async with asyncio.timeout(30):
+            while True:
+                with contextlib.suppress(aiohttp.ClientError):
+                    await self.set()
+                    return
+                await asyncio.sleep(0.2)
 
     async def stop(self) -> None:
-        """End."""
-        if self._runner:
-            await self._runner.cleanup()
+        """End it."""
+        if self._process:
+            self._process.terminate()
+            await self._process.wait()
 
-    async def _state(self, request: web.Request) -> web.Response:
-        self.asked += 1
-        if self.silent:
+    async def set(self, *, busy: bool = False, silent: bool = False) -> int:
+        """How it answers from now on. Returns: how often it was asked until now.
+
+        busy: each answer counts more requests than the last. silent: none comes in time.
+        """
+        change = {"revision": self.revision, "busy": busy, "silent": silent}
+        url = f"http://{ADDRESS}:{PORT}/set"
+        async with aiohttp.ClientSession() as session, session.put(url, json=change) as answer:
+            return int(await answer.text())
+
+
+async def serve() -> None:
+    """What the process does, for ever."""
+    now: dict[str, Any] = {"revision": "", "busy": False, "silent": False}
+    asked = itertools.count()
+
+    async def state(request: web.Request) -> web.Response:
+        number = next(asked)
+        if now["silent"]:
             await asyncio.sleep(SILENCE)
-        count = self.asked if self.busy else 1000
-        state = {
-            "version": "stand-in",
-            "applied": {"revision": self.revision, "generation": 1},
-            "policy": "slidingserve",
-            "classes": {"dialogue": {"requests": count, "good": count, "violations": {}}},
-        }
-        return web.json_response(state)
+        count = number if now["busy"] else 1000
+        return web.json_response(
+            {
+                "version": "stand-in",
+                "applied": {"revision": now["revision"], "generation": 1},
+                "policy": "slidingserve",
+                "classes": {"dialogue": {"requests": count, "good": count, "violations": {}}},
+            }
+        )
+
+    async def change(request: web.Request) -> web.Response:
+        now.update(await request.json())
+        return web.Response(text=str(next(asked)))
+
+    application = web.Application()
+    application.add_routes([web.get("/slidingserve/v1/state", state), web.put("/set", change)])
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, ADDRESS, PORT).start()
+    await asyncio.Event().wait()
 
 
 def manifest(namespace: str, name: str, **changes: Any) -> dict[str, Any]:
@@ -114,3 +145,7 @@ async def _run(kube: Kube, pod: dict[str, Any]) -> None:
         body={"status": status},
         content_type="application/merge-patch+json",
     )
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())
