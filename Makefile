@@ -104,6 +104,9 @@ golden: venv ## Record anew what every policy plans in a minute of every workloa
 bench-operator: venv ## 5,000 reconciles of the operator on a real API server: time, and that nothing grows
 	$(PY) -m benchmarks.operator
 
+bench-scale: venv ## 100, 300 and 600 resources on a real API server: time, calls, memory, idle writes, restarts (SIZES)
+	$(PY) -m benchmarks.scale $(SIZES)
+
 bench-planner: venv-engine ## What planning a step costs in vLLM's scheduler, beside its own schedule()
 	.venv-engine/bin/python -m benchmarks.planner
 
@@ -111,4 +114,4 @@ clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
 	find engine-image operator tests benchmarks dashboards -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-cpu bench-operator bench-planner bench-simulator golden clean
+.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-cpu bench-operator bench-scale bench-planner bench-simulator golden clean

@@ -69,9 +69,9 @@ class Children:
             return problem
         if live["metadata"].get("deletionTimestamp"):
             return None  # it is made anew when it is gone
-        if live["metadata"]["createdOnly"]:
-            await self._own(kind, key)
         if field_path := drift(_comparable(desired), live):
+            if live["metadata"]["createdOnly"]:
+                await self._own(kind, key)
             await self._apply(resource, desired, live, field_path)
         return None
 
@@ -91,16 +91,13 @@ class Children:
             raise Again from None
         self.telemetry.write(kind, "create")
         log.info("created", kind=kind, child=key[1])
-        await self._own(kind, key, live)
+        self.cache.put(kind, live)
         return None
 
-    async def _own(self, kind: str, key: Key, live: Object | None = None) -> None:
-        """Finish a creation: POST left fields under another entry than applies do.
-
-        Also reached by a later pass, if this one is cut short here.
-        """
+    async def _own(self, kind: str, key: Key) -> None:
+        """Before the first apply to what a POST made, which left our fields under another entry."""
         for _ in range(OWN_ATTEMPTS):
-            live = live or await self.kube.get(kind, *key)
+            live = await self.kube.get(kind, *key)
             if live is None:
                 raise Again
             self.cache.put(kind, live)
@@ -109,7 +106,7 @@ class Children:
             except KubeError as error:
                 if error.status not in (409, 422):
                     raise
-                live = None  # a controller wrote meanwhile, and the entries have moved
+                # A controller wrote meanwhile, and the entries have moved.
             else:
                 self.telemetry.write(kind, "own")
                 return
@@ -138,6 +135,11 @@ class Children:
         if now:
             self.cache.put(kind, now)
         return True
+
+    def have(self, resource: SLOServe, desired: Object) -> bool:
+        """Whether the child is there and the resource's, in whatever shape."""
+        live = self.cache.get(desired["kind"], _key(desired))
+        return live is not None and _foreign(resource, live) is None
 
     async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> None:
         """Delete children of ours that are no longer desired."""

@@ -97,4 +97,4 @@ def _watch(
         elif not cache.put(kind, obj):
             return  # our own write, or already listed
         if owner:
-            queue.add(owner)
+            queue.add(owner, event=True)

@@ -1,8 +1,8 @@
 """All calls to the API server but the watches, each with a deadline. Used by `reconcile`, `resync` and `app`.
 
 A child is made by POST, so that an object of the same name that is not ours is never touched. POST leaves its
-fields under an "Update" entry of managedFields; `own` turns it into "Apply", or a field that a later apply
-leaves out would stay for ever.
+fields under an "Update" entry of managedFields; before the first apply `own` turns it into "Apply", or a
+field that an apply leaves out would stay for ever.
 
 With leader election, `time_left` says for how long this process may write: a write ends before that time is
 up, and none begins after it.

@@ -13,6 +13,9 @@ from .cache import Key
 
 FIRST_RETRY_SECONDS = 1.0
 LAST_RETRY_SECONDS = 300.0
+HEAD_START_SECONDS = 200.0
+"""Of an event over a look that is only due: damage is repaired at once, however late the looks are. Below the
+time after which /livez fails, so that events alone cannot make it fail."""
 
 
 class KeyedQueue:
@@ -26,26 +29,33 @@ class KeyedQueue:
         self._due: dict[Key, float] = {}
         self._active: dict[Key, float] = {}
         self._failures: dict[Key, int] = {}
+        self._events: set[Key] = set()
         self._wake = asyncio.Event()
 
     def __len__(self) -> int:
         return len(self._due)
 
-    def add(self, key: Key, delay: float = 0.0) -> None:
-        """Ask for a look at `key` in `delay` seconds; the earlier of two requests holds."""
+    def add(self, key: Key, delay: float = 0.0, *, event: bool = False) -> None:
+        """Ask for a look at `key` in `delay` seconds; the earlier of two requests holds.
+
+        `event`: something happened to it, which comes before looks that are only due.
+        """
+        if event:
+            self._events.add(key)
         due = self._clock() + delay
         if due < self._due.get(key, float("inf")):
             self._due[key] = due
             self._wake.set()
 
     def take(self) -> Key | None:
-        """The key that is due longest and not in work, now in work; None if there is none."""
+        """The key that is due longest (an event's has a head start), now in work; None if there is none."""
         now = self._clock()
-        ready = [(due, key) for key, due in self._due.items() if due <= now and key not in self._active]
+        ready = [key for key, due in self._due.items() if due <= now and key not in self._active]
         if not ready:
             return None
-        _, key = min(ready)
+        key = min(ready, key=lambda k: (self._due[k] - HEAD_START_SECONDS * (k in self._events), k))
         del self._due[key]
+        self._events.discard(key)
         self._active[key] = now
         return key
 

@@ -27,15 +27,9 @@ from .status import Problem, Subject, compute, same
 from .telemetry import Telemetry
 from .view import Observed
 
-CHILD_KINDS = {
-    "ServiceAccount",
-    "ConfigMap",
-    "PersistentVolumeClaim",
-    "Service",
-    "NetworkPolicy",
-    "PodDisruptionBudget",
-    "Deployment",
-}
+# Not the claim: it holds data, which nobody loses by editing a spec. It goes with the resource.
+PRUNED = {"ServiceAccount", "ConfigMap", "Service", "NetworkPolicy", "PodDisruptionBudget", "Deployment"}
+NEEDED_BY_PODS = {"ServiceAccount", "ConfigMap", "PersistentVolumeClaim"}
 # Foreign objects bear none of our labels, so no watch tells when they go.
 BLOCKED_SECONDS = {Reason.WAITING_FOR_CLEANUP: 2.0, Reason.NAME_COLLISION: 10.0, Reason.FORBIDDEN: 30.0}
 MOST_RESTARTS = 5
@@ -113,20 +107,33 @@ class Reconciler:
         return BLOCKED_SECONDS.get(problem.reason) if problem else self._poll
 
     async def _write_children(self, resource: SLOServe) -> Problem | None:
-        """All children in order, up to the first that cannot be had."""
+        """All children in order. Returns: what stands in the way of the first that cannot be had.
+
+        The others are still kept in shape: a number of replicas does not hang on a Service that the server
+        refuses. But no Deployment is made as long as anything is wrong, and none is changed to pods that
+        would wait for something that is not there.
+        """
         for _ in range(MOST_RESTARTS):
             deployment, config_map = children(self._cache, resource)
             context = Context(self._images.engine, self._images.engine_cpu, deployment, config_map)
             desired = build(resource, context)
+            first = None
             try:
                 for child in desired:
-                    if problem := await self._children.ensure(resource, child):
-                        return problem
-                await self._children.prune(resource, desired, CHILD_KINDS)
+                    if first and child["kind"] == "Deployment" and self._held(resource, desired):
+                        continue
+                    problem = await self._children.ensure(resource, child)
+                    first = first or problem
+                await self._children.prune(resource, desired, PRUNED)
             except Again:
                 continue
-            return None
+            return first
         raise KubeError("write children", 409, "the children change faster than they can be read")
+
+    def _held(self, resource: SLOServe, desired: list[Object]) -> bool:
+        """Whether something that pods need, or the Deployment itself, is not there."""
+        needed = (child for child in desired if child["kind"] in {*NEEDED_BY_PODS, "Deployment"})
+        return not all(self._children.have(resource, child) for child in needed)
 
     async def _nudge(self, resource: SLOServe, observed: Observed) -> None:
         """Ask the kubelet for a refresh wherever an engine still runs older settings."""

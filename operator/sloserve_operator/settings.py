@@ -42,7 +42,10 @@ class Settings(BaseSettings):
         default=8080, description="Port of /livez and /readyz; 0 for none.", ge=0, le=65535
     )
     workers: int = Field(
-        default=4, description="Resources that are reconciled at the same time.", ge=1, le=64
+        default=16,
+        description="Looks at resources at the same time; most of a look is waiting for engines.",
+        ge=1,
+        le=64,
     )
     poll_seconds: float = Field(
         default=15, description="Time between two looks at a settled resource's engines.", ge=1

@@ -70,7 +70,8 @@ PKI = f"{ETC}/pki"
 AUDIT_LOG = "/var/log/audit.log"
 CONTAINERD = "/run/containerd/containerd.sock"
 IDENTITIES = [
-    pki.ADMIN, pki.CONTROLLER_MANAGER, pki.SCHEDULER, pki.PROXY, pki.KUBELET_CLIENT, pki.kubelet(NODE)
+    pki.ADMIN, pki.CONTROLLER_MANAGER, pki.SCHEDULER, pki.PROXY, pki.KUBELET_CLIENT, pki.FRONT_PROXY,
+    pki.kubelet(NODE),
 ]  # fmt: skip
 
 
@@ -131,6 +132,14 @@ def _api_server(place: Place) -> dict[str, Any]:
         "kubelet-client-certificate": f"{PKI}/{pki.KUBELET_CLIENT.file}.crt",
         "kubelet-client-key": f"{PKI}/{pki.KUBELET_CLIENT.file}.key",
         "kubelet-preferred-address-types": "InternalIP",
+        "requestheader-client-ca-file": f"{PKI}/ca.crt",
+        "requestheader-allowed-names": pki.FRONT_PROXY.user,
+        "requestheader-username-headers": "X-Remote-User",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "enable-aggregator-routing": True,  # to pods: the node has no route to a Service's address
+        "proxy-client-cert-file": f"{PKI}/{pki.FRONT_PROXY.file}.crt",
+        "proxy-client-key-file": f"{PKI}/{pki.FRONT_PROXY.file}.key",
         "service-account-issuer": "https://kubernetes.default.svc",
         "service-account-key-file": f"{PKI}/service-account.pub",
         "service-account-signing-key-file": f"{PKI}/service-account.key",
@@ -152,6 +161,7 @@ def _controller_manager(place: Place) -> dict[str, Any]:
         "service-account-private-key-file": f"{PKI}/service-account.key",
         "allocate-node-cidrs": True,
         "cluster-cidr": place.pods,
+        "horizontal-pod-autoscaler-sync-period": "2s",  # of 15: tests wait for it
     }
 
 

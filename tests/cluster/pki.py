@@ -27,6 +27,8 @@ CONTROLLER_MANAGER = Identity("controller-manager", "system:kube-controller-mana
 SCHEDULER = Identity("scheduler", "system:kube-scheduler")
 PROXY = Identity("proxy", "system:kube-proxy")
 KUBELET_CLIENT = Identity("kubelet-client", "kube-apiserver-kubelet-client")
+FRONT_PROXY = Identity("front-proxy", "front-proxy-client")
+"""The API server towards API services behind it, which trust the user that it names."""
 
 
 def kubelet(node: str) -> Identity:

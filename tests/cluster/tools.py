@@ -75,6 +75,7 @@ TABLE = {
             "prometheus-config-reloader", _OPERATOR, "v0.92.0", "require", "cmd/prometheus-config-reloader",
             also=_OPERATOR_PARTS,
         ),
+        Tool("prometheus-adapter", "sigs.k8s.io/prometheus-adapter", "v0.12.0", "copy", "cmd/adapter"),
         Tool("kubeconform", "github.com/yannh/kubeconform", "v0.8.0", "install", "cmd/kubeconform"),
         Tool(
             "helm-unittest", "github.com/helm-unittest/helm-unittest", "v1.1.2", "copy", "cmd/helm-unittest"
@@ -97,13 +98,15 @@ def path(name: str) -> Path:
 
 def module_dir(name: str) -> Path:
     """The unpacked module of a tool: its sources, CRDs and examples. Read-only."""
-    row = TABLE[name]
-    command = [golang.command(), "mod", "download", "-json", f"{row.module}@{row.version}"]
+    return source(TABLE[name].module, TABLE[name].version)
+
+
+def source(module: str, version: str) -> Path:
+    """The unpacked Go module, fetched if it is not there. Read-only."""
+    command = [golang.command(), "mod", "download", "-json", f"{module}@{version}"]
     answer = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
     if answer.returncode:
-        raise ClusterError(
-            f"go mod download {row.module}@{row.version} failed: {answer.stderr or answer.stdout}"
-        )
+        raise ClusterError(f"go mod download {module}@{version} failed: {answer.stderr or answer.stdout}")
     return Path(json.loads(answer.stdout)["Dir"])
 
 

@@ -18,7 +18,13 @@ from tests.contract.space import Operator, Space, manifest, until
 pytestmark = pytest.mark.cluster
 
 NAMES = ("red", "green", "blue")
-CHILDREN = ("deployment.apps/{}", "service/{}", "configmap/{}-config", "serviceaccount/{}")
+CHILDREN = (
+    "deployment.apps/{}",
+    "service/{}",
+    "configmap/{}-config",
+    "serviceaccount/{}",
+    "poddisruptionbudget.policy/{}",
+)
 
 
 class Chaos:

@@ -105,44 +105,88 @@ def test_a_field_that_is_no_longer_asked_for_goes(space: Space, operator: Operat
     assert ours == [("sloserve-operator", "Apply")]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "body"),
-    [
-        ("ConfigMap", "chat-config", {"data": {CONFIG: "mine"}}),
-        ("Service", "chat", {"spec": {"ports": [{"port": 1}]}}),
-        ("ServiceAccount", "chat", {}),
-    ],
-)
-def test_an_object_of_somebody_else_stays_untouched_until_it_goes(
-    space: Space, operator: Operator, kind: str, name: str, body: dict[str, Any]
-) -> None:
-    space.apply({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **body})
-    before = space.must(kind, name)
-    space.apply(manifest())
-    condition = space.reason("chat", "NameCollision")
-    assert f"{kind} {name} exists and was not made by this resource" in condition["message"]
-    assert space.must(kind, name) == before
-    assert "deployment.apps/chat" not in space.children("chat")
-    space.run("delete", kind, name)
-    space.reason("chat", "ScaledToZero", seconds=60)
+def full(name: str) -> dict[str, Any]:
+    """A resource with a child of every kind."""
+    cache = {"modelCache": {"size": "1Gi"}}
+    return manifest(name, storage=cache, networkPolicy={"enabled": True})
+
+
+POD = {"metadata": {"labels": {"app": "mine"}}, "spec": {"containers": [{"name": "c", "image": "none:1"}]}}
+MINE = {"matchLabels": {"app": "mine"}}
+# By the name of the resource in whose way it is: kind, name and body of what a stranger made.
+STRANGERS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "account": ("v1 ServiceAccount", "account", {}),
+    "settings": ("v1 ConfigMap", "settings-config", {"data": {CONFIG: "mine"}}),
+    "claim": (
+        "v1 PersistentVolumeClaim",
+        "claim-model-cache",
+        {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}}},
+    ),
+    "service": ("v1 Service", "service", {"spec": {"ports": [{"port": 1}]}}),
+    "rules": ("networking.k8s.io/v1 NetworkPolicy", "rules", {"spec": {"podSelector": MINE}}),
+    "budget": ("policy/v1 PodDisruptionBudget", "budget", {"spec": {"selector": MINE, "minAvailable": 1}}),
+    "pods": (
+        "apps/v1 Deployment",
+        "pods",
+        {"spec": {"replicas": 0, "selector": MINE, "template": POD}},
+    ),
+}
+
+
+def test_objects_of_somebody_else_stay_untouched_until_they_go(space: Space, operator: Operator) -> None:
+    for kind, name, body in STRANGERS.values():
+        version, _, word = kind.partition(" ")
+        space.apply({"apiVersion": version, "kind": word, "metadata": {"name": name}, **body})
+    before = {}
+    for resource, (kind, name, _) in STRANGERS.items():
+        word = kind.partition(" ")[2]
+        before[word, name] = space.must(word, name)["metadata"]
+        space.apply(full(resource))
+    for resource, (kind, name, _) in STRANGERS.items():
+        word = kind.partition(" ")[2]
+        text = space.reason(resource, "NameCollision")["message"]
+        assert f"{word} {name} exists and was not made by this resource" in text
+        # A Deployment's controller may write to it; nobody else may have.
+        managers = {m["manager"] for m in space.must(word, name)["metadata"]["managedFields"]}
+        assert "sloserve-operator" not in managers
+        assert space.must(word, name)["metadata"]["uid"] == before[word, name]["uid"]
+        assert "deployment.apps/" + resource not in space.children(resource)
+    touched = [w for w in operator.writes(0) if w.split()[2] in {n for _, n, _ in STRANGERS.values()}]
+    assert {w.split()[0] for w in touched if "sloserves" not in w} <= {"create", "patch"}
+    for kind, name, _ in STRANGERS.values():
+        space.run("delete", kind.partition(" ")[2], name, "--wait=false")
+    for resource in STRANGERS:
+        space.reason(resource, "ScaledToZero", seconds=60)
+        assert len(space.children(resource)) == 7
 
 
 def test_a_child_that_the_api_server_refuses_is_named_and_not_tried_again(
     space: Space, operator: Operator
 ) -> None:
-    space.apply(manifest(engine={"accelerator": "cpu", "nodeSelector": {"zone": "not a label value!"}}))
-    condition = space.reason("chat", "ChildRefused", kind="SpecValid")
-    assert condition["status"] == "False"
-    assert "not a label value!" in condition["message"]
-    assert space.condition("chat", "Ready")["reason"] == "ChildRefused"
+    wrong = {"accelerator": "cpu", "nodeSelector": {"zone": "not a label value!"}}
     mark = operator.mark()
+    space.apply(manifest(engine=wrong))
+    settled(space, "later")
+    space.patch("later", {"engine": wrong})
+    for name in ("chat", "later"):
+        condition = space.reason(name, "ChildRefused", kind="SpecValid")
+        assert condition["status"] == "False"
+        assert "not a label value!" in condition["message"]
+        assert space.condition(name, "Ready")["reason"] == "ChildRefused"
     for touch in ("1", "2", "3"):
-        space.run("annotate", "--overwrite", "sloserve", "chat", f"touched={touch}")
+        space.run("annotate", "--overwrite", "sloserve", "--all", f"touched={touch}")
+    space.run("delete", "service", "later")
+    until(lambda: space.get("service", "later"), "what is not at fault is kept in shape")
     settled(space, "other")
-    assert [w for w in operator.writes(mark) if w.startswith("create deployments") and "422" in w] == []
-    space.patch("chat", {"engine": {"nodeSelector": {"zone": None, "kubernetes.io/os": "linux"}}})
-    space.reason("chat", "ScaledToZero")
-    assert space.condition("chat", "SpecValid")["status"] == "True"
+    tried = [w for w in operator.writes(mark) if "deployments" in w]
+    assert [w for w in tried if w.endswith("422")] == [
+        "create deployments chat 422",
+        "patch deployments later 422",
+    ]
+    for name in ("chat", "later"):
+        space.patch(name, {"engine": {"nodeSelector": {"zone": None, "kubernetes.io/os": "linux"}}})
+        space.reason(name, "ScaledToZero")
+        assert space.condition(name, "SpecValid")["status"] == "True"
 
 
 def test_all_children_go_with_the_resource(space: Space, operator: Operator) -> None:
@@ -159,7 +203,7 @@ def test_a_resource_made_anew_at_once_gets_children_of_its_own(space: Space, ope
     owners = [
         space.must(*child.split("/"))["metadata"]["ownerReferences"][0] for child in space.children("chat")
     ]
-    assert [owner["uid"] for owner in owners] == [uid] * 4
+    assert [owner["uid"] for owner in owners] == [uid] * 5
 
 
 def test_scaling_moves_the_deployment_and_not_the_settings(space: Space, operator: Operator) -> None:

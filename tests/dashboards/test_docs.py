@@ -1,4 +1,4 @@
-"""The queries in docs/operations.md are ones that Prometheus takes, over metrics that the engine exports."""
+"""The queries in the docs are ones that Prometheus takes, over metrics that the engine exports."""
 
 import re
 from pathlib import Path
@@ -8,12 +8,13 @@ import pytest
 from tests.dashboards.test_metrics_exist import METRICS, table_name
 from tests.dashboards.test_promql import promtool, rules_file
 
-DOCS = Path(__file__).parents[2] / "docs" / "operations.md"
-QUERIES = re.findall(r"```promql\n# ([^\n]*)\n(.*?)```", DOCS.read_text(), re.DOTALL)
+PLACE = Path(__file__).parents[2] / "docs"
+DOCS = "".join((PLACE / name).read_text() for name in ("operations.md", "autoscaling.md"))
+QUERIES = re.findall(r"```promql\n# ([^\n]*)\n(.*?)```", DOCS, re.DOTALL)
 
 
 def test_queries_are_found() -> None:
-    assert len(QUERIES) == DOCS.read_text().count("```promql")
+    assert len(QUERIES) == DOCS.count("```promql")
     assert len(QUERIES) >= 5
 
 

@@ -31,7 +31,7 @@ class ModelCache(Model):
                 " && has(self.storageClassName) == has(oldSelf.storageClassName)"
                 " && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName))",
                 "storage.modelCache.storageClassName and accessModes cannot change once the claim is made:"
-                " take storage.modelCache out, wait until the claim is gone, and give it anew",
+                " take storage.modelCache out, delete the claim with its data, and give it anew",
             ),
             cel(
                 "!has(self.size) || !has(oldSelf.size) || !isQuantity(string(self.size))"
@@ -49,7 +49,8 @@ class ModelCache(Model):
     )
     size: Quantity | None = Field(
         default=None,
-        description="Size of the claim to be made; it goes with the resource.",
+        description="Size of the claim to be made, NAME-model-cache. It goes with the SLOServe; a change of"
+        " the spec never deletes it. Weights that must outlive the SLOServe belong in a claim of yours.",
         json_schema_extra=extra(
             cel(
                 "isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",

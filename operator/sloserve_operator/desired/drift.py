@@ -1,7 +1,8 @@
 """Does the live object hold everything that we ask for? Pure; `reconcile` writes only if not.
 
 Live objects carry defaults and other managers' fields, so every field of ours is looked up in the live object
-and nothing else. A field that we no longer ask for shows in the hash annotation that `names.child` sets.
+and nothing else. What selects is the exception: it is ours as a whole, for one more label selects nothing. A
+field that we no longer ask for shows in the hash annotation that `names.child` sets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,11 +11,15 @@ from typing import Any
 from .quantities import quantity
 
 MERGE_KEYS = ("name", "containerPort", "mountPath", "uid")
+# Atomic in Kubernetes' types, and without defaults: an apply replaces them whole.
+ATOMIC = ("selector", "podSelector", "namespaceSelector", "labelSelector", "nodeSelector", "ingress")
 QUANTITIES = ("limits", "requests", "sizeLimit", "divisor", "storage")
 
 
 def drift(desired: Any, live: Any, path: str = "") -> str | None:
     """Path of the first field of `desired` that `live` lacks or holds otherwise; None if there is none."""
+    if path.rpartition(".")[2] in ATOMIC:
+        return None if _whole(desired, live) else path
     if isinstance(desired, Mapping):
         if not desired and live in (None, {}):
             return None
@@ -49,3 +54,14 @@ def _list(desired: Sequence[Any], live: Any, path: str) -> str | None:
         if found := drift(item, by_key.get(item[key]), f"{path}[{item[key]}]"):
             return found
     return None
+
+
+def _whole(desired: Any, live: Any) -> bool:
+    """Equal, but for empty lists and maps of ours that the API server leaves out; not an empty selector: to
+    select everything and to select nothing are two things."""
+    if isinstance(desired, Mapping) and isinstance(live, Mapping):
+        dropped = {key for key in desired.keys() - live.keys() if not desired[key] and key not in ATOMIC}
+        return desired.keys() - dropped == live.keys() and all(_whole(desired[k], live[k]) for k in live)
+    if isinstance(desired, list) and isinstance(live, list):
+        return len(desired) == len(live) and all(map(_whole, desired, live))
+    return bool(desired == live)

@@ -35,7 +35,10 @@ IMAGES = {
     "prometheus": "/bin/prometheus",
     "prometheus-operator": "/bin/operator",
     "prometheus-config-reloader": "/bin/prometheus-config-reloader",
+    "prometheus-adapter": "/bin/adapter",
 }
+STACK = ("prometheus", "prometheus-operator", "prometheus-config-reloader")
+"""What `install` brings up; for prometheus-adapter see `adapter`."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def install(cluster: Cluster) -> Prometheus:
             "the cluster has prometheus-operator already; use its Prometheus, or take it away: "
             "kubectl get crd prometheuses.monitoring.coreos.com"
         )
-    images = {tool: _load(cluster, tool) for tool in IMAGES}
+    images = {tool: load(cluster, tool) for tool in STACK}
     sources = tools.module_dir("prometheus-operator") / "example"
     with cache.step("prometheus-operator and Prometheus"):
         cluster.kubectl("apply", "-f", "-", stdin=_namespace())
@@ -147,7 +150,7 @@ def scrapeable_pod(cluster: Cluster, port: str, labels: dict[str, str]) -> dict[
     """
     container = {
         "name": "main",
-        "image": _load(cluster, "prometheus"),
+        "image": load(cluster, "prometheus"),
         "imagePullPolicy": "IfNotPresent",
         "args": ["--config.file=/dev/null", "--storage.tsdb.path=/tmp/data"],
         "ports": [{"name": port, "containerPort": 9090}],
@@ -172,7 +175,7 @@ def _foreign(cluster: Cluster) -> bool:
     return bool(found) and json.loads(found)["metadata"].get("labels", {}).get(key) != value
 
 
-def _load(cluster: Cluster, tool: str) -> str:
+def load(cluster: Cluster, tool: str) -> str:
     """Write the image of a static binary, make it known to the cluster, and return its name."""
     binary = tools.path(tool)
     name = f"localhost/slidingserve/{tool}:{tools.TABLE[tool].version}"

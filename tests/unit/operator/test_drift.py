@@ -21,6 +21,11 @@ CONTAINER = {"name": "main", "image": "a", "resources": {"limits": {"cpu": "1000
         ({"env": [{"name": "A", "value": ""}]}, {"env": [{"name": "A"}]}),
         ({"emptyDir": {}}, {"emptyDir": {}}),
         ({"args": []}, {}),
+        ({"podSelector": {"matchLabels": {}}}, {"podSelector": {}}),
+        (
+            {"ingress": [{"from": [{"ipBlock": {"cidr": "::/0", "except": []}}]}]},
+            {"ingress": [{"from": [{"ipBlock": {"cidr": "::/0"}}]}]},
+        ),
     ],
 )
 def test_defaults_and_other_managers_fields_are_no_drift(desired: Any, live: Any) -> None:
@@ -39,6 +44,18 @@ def test_defaults_and_other_managers_fields_are_no_drift(desired: Any, live: Any
         ({"c": [CONTAINER]}, {"c": []}, "c[main]"),
         ({"limits": {"cpu": "2"}}, {"limits": {"cpu": "1"}}, "limits"),
         ({"data": {"k": "new"}}, {"data": {"k": "old"}}, "data.k"),
+        ({"podSelector": {}}, {"podSelector": {"matchLabels": {"a": "b"}}}, "podSelector"),
+        ({"selector": {"a": "b"}}, {"selector": {"a": "b", "c": "d"}}, "selector"),
+        (
+            {"ingress": [{"from": [{"podSelector": {}}]}]},
+            {"ingress": [{"from": [{"namespaceSelector": {}}]}]},
+            "ingress",
+        ),
+        (
+            {"ingress": [{"ports": [{"port": 1}]}]},
+            {"ingress": [{"ports": [{"port": 1, "endPort": 9}]}]},
+            "ingress",
+        ),
     ],
 )
 def test_a_changed_or_missing_field_is_named(desired: Any, live: Any, where: str) -> None:

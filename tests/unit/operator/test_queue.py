@@ -52,6 +52,18 @@ def test_the_earlier_of_two_requests_holds() -> None:
     assert q.take() == A
 
 
+def test_an_event_comes_before_looks_that_are_late_but_they_are_not_put_off_for_ever() -> None:
+    q, clock = queue()
+    q.add(A)
+    clock.now += 150
+    q.add(B, event=True)
+    assert q.take() == B
+    q.done(B)
+    clock.now += 60
+    q.add(B, event=True)
+    assert q.take() == A, "it has waited for longer than the head start"
+
+
 def test_pauses_grow_with_each_failure_up_to_five_minutes_and_end_with_a_success() -> None:
     q, clock = queue()
     pauses = []

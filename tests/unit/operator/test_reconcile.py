@@ -86,3 +86,30 @@ async def test_a_refused_deployment_does_not_hold_up_live_settings() -> None:
     server.refuses = "Deployment"
     assert await reconciler.reconcile(KEY) == 0.25
     assert len(server.nudged) == 1
+
+
+async def test_a_refused_child_that_pods_do_not_need_holds_up_no_scaling() -> None:
+    server, cache, reconciler = operator()
+    await reconciler.reconcile(KEY)
+    server.refuses = "PodDisruptionBudget"
+    changed = manifest(generation=2, replicas=5, disruptionBudget={"maxUnavailable": 3})
+    changed["metadata"]["resourceVersion"] = str(server.version + 1)
+    cache.put("SLOServe", changed)
+    await reconciler.reconcile(KEY)
+    deployment = cache.get("Deployment", KEY)
+    assert deployment is not None
+    assert deployment["spec"]["replicas"] == 5
+    valid = next(c for c in server.resource["status"]["conditions"] if c["type"] == "SpecValid")
+    assert valid["reason"] == "ChildRefused"
+
+
+async def test_engines_are_not_changed_to_ones_that_would_wait_for_a_refused_claim() -> None:
+    server, cache, reconciler = operator()
+    await reconciler.reconcile(KEY)
+    before = cache.get("Deployment", KEY)
+    server.refuses = "PersistentVolumeClaim"
+    changed = manifest(generation=2, replicas=5, storage={"modelCache": {"size": "1Gi"}})
+    changed["metadata"]["resourceVersion"] = str(server.version + 1)
+    cache.put("SLOServe", changed)
+    await reconciler.reconcile(KEY)
+    assert cache.get("Deployment", KEY) == before
