@@ -20,6 +20,7 @@ SOURCES = (
     "slidingserve.generated",
     "slidingserve.hardware.generated",
     "dashboards.build",
+    "dashboards.rules",
     "tests.desired",
 )
 

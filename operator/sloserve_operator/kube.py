@@ -38,6 +38,7 @@ VERSIONS = {
     "Pod": "v1",
     "Event": "events.k8s.io/v1",
     "Lease": "coordination.k8s.io/v1",
+    "CustomResourceDefinition": "apiextensions.k8s.io/v1",
 }
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
