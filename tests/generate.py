@@ -22,6 +22,7 @@ SOURCES = (
     "dashboards.build",
     "dashboards.rules",
     "tests.desired",
+    "tests.chart.values",
 )
 
 
