@@ -10,8 +10,8 @@ from typing import Any
 Object = dict[str, Any]
 
 UNASKED = {"update sloserve.dev/sloserves/finalizers"}
-"""Asked by an admission plugin about a request, so it stands in no log; tests/contract/test_rights.py takes it
-away and sees children refused."""
+"""Asked by an admission plugin about a request, so it stands in no log; tests/contract/test_rights.py takes
+it away and sees children refused."""
 
 
 def granted(documents: Iterable[Object]) -> set[str]:
