@@ -1,85 +1,23 @@
 """Helm on a real cluster: install, upgrade with the CRD, removal that leaves engines alone, rights.
 
-The operator's image is a stand-in that answers every probe: what the operator does is for the e2e tests.
+The operator's image is a stand-in: what the operator does is for the contract and e2e tests.
 """
 
 import json
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.chart.helm import CHART, Values, helm
+from tests.chart.helm import CHART
+from tests.chart.release import CRD, STAND_IN, Release
 from tests.cluster import monitoring
 from tests.cluster.api import Cluster
 from tests.cluster.cache import wait_for
-from tests.cluster.runtime import binary_image
 
 pytestmark = pytest.mark.cluster
-
-CRD = "sloserves.sloserve.dev"
-IMAGE = "localhost/slidingserve/operator-stand-in:1"
-STAND_IN: Values = {
-    "images": {
-        "registry": "localhost",
-        "operator": {"repository": "slidingserve/operator-stand-in", "tag": "1"},
-    }
-}
-OWNER = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
-
-
-@dataclass(frozen=True)
-class Release:
-    """A release named `sloserve` in a namespace of the test."""
-
-    cluster: Cluster
-    namespace: str
-
-    def helm(self, verb: str, *flags: str, chart: Path | None = None, values: Values | None = None) -> str:
-        """Run a helm command on this release; AssertionError with helm's words if it fails."""
-        target = [str(chart)] if chart else []
-        arguments = (verb, "sloserve", *target, "-n", self.namespace, *flags)
-        done = helm(*arguments, cluster=self.cluster, values=values)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def install(self, values: Values, *arguments: str, chart: Path = CHART) -> str:
-        """Install, taking over a CRD that another release left or holds (given back by the fixture `crd`)."""
-        merged = {**STAND_IN, **values}
-        return self.helm("install", "--take-ownership", *arguments, chart=chart, values=merged)
-
-    def can(self, verb: str, what: str, namespace: str, user: str = "") -> bool:
-        """Whether the operator's account (or another user) may do this."""
-        account = user or f"system:serviceaccount:{self.namespace}:sloserve"
-        kind, _, part = what.partition("/")  # kubectl would take pods/log for a pod named log
-        question = ("auth", "can-i", verb, kind, f"--subresource={part}", "-n", namespace, f"--as={account}")
-        return self.cluster.kubectl_result(*question).stdout.strip() == "yes"
-
-
-@pytest.fixture(scope="module")
-def crd(cluster: Cluster) -> Iterator[None]:
-    """Lets the module install and upgrade the CRD; at the end it belongs to whom it did, or is gone."""
-    found = cluster.kubectl("get", "crd", CRD, "--ignore-not-found", "-o", "json")
-    answers: dict[str, object] = {"Entrypoint": ["/probe", "serve", ":8080"], "User": "1000"}
-    cluster.load_image(binary_image("probe", IMAGE, answers), IMAGE)
-    yield
-    if not found:
-        cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
-        return
-    before = json.loads(found)["metadata"].get("annotations", {})
-    owner = [f"{key}={before[key]}" if key in before else f"{key}-" for key in OWNER]
-    cluster.kubectl("annotate", "--overwrite", "crd", CRD, *owner)
-
-
-@pytest.fixture
-def release(cluster: Cluster, namespace: str, crd: None) -> Iterator[Release]:
-    made = Release(cluster, namespace)
-    yield made
-    helm("uninstall", "sloserve", "-n", namespace, "--ignore-not-found", cluster=cluster)
 
 
 def older(directory: Path) -> Path:

@@ -25,8 +25,8 @@ PAGE = """# Values of the chart
 
 <!-- Generated from charts/sloserve/values.schema.json by `make generate`; edit it there. -->
 
-How to install, upgrade, roll back and remove: [install.md](../install.md). A name that is not in this table, a
-value of another type and a number out of its limits are refused by Helm with the path of the value.
+How to install, upgrade, roll back and remove: [install.md](../install.md). A name that is not in this table,
+a value of another type and a number out of its limits are refused by Helm with the path of the value.
 
 | value | type | default | meaning |
 | --- | --- | --- | --- |
