@@ -3,40 +3,23 @@
 The operator's image is a stand-in: what the operator does is for the contract and e2e tests.
 """
 
+import dataclasses
 import json
-import shutil
-from pathlib import Path
+import re
+import subprocess
 from typing import Any
 
 import pytest
-import yaml
 
+from dashboards.alerts import ALERTS
 from tests.chart.helm import CHART
-from tests.chart.release import CRD, STAND_IN, Release
-from tests.cluster import monitoring
+from tests.chart.release import STAND_IN, Release
+from tests.cluster import monitoring, tools
 from tests.cluster.api import Cluster
 from tests.cluster.cache import wait_for
+from tests.contract.space import until
 
 pytestmark = pytest.mark.cluster
-
-
-def older(directory: Path) -> Path:
-    """A copy of the chart with a CRD of yesterday: without the column Endpoint."""
-    copy = shutil.copytree(CHART, directory / "sloserve")
-    file = copy / "files" / "crds" / f"{CRD}.yaml"
-    document = yaml.safe_load(file.read_text())
-    (version,) = document["spec"]["versions"]
-    columns = version["additionalPrinterColumns"]
-    version["additionalPrinterColumns"] = [column for column in columns if column["name"] != "Endpoint"]
-    assert len(version["additionalPrinterColumns"]) == len(columns) - 1
-    file.write_text(yaml.safe_dump(document, sort_keys=False))
-    return copy
-
-
-def columns(cluster: Cluster) -> list[str]:
-    return cluster.kubectl(
-        "get", "crd", CRD, "-o", "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}"
-    ).split()
 
 
 def operators(cluster: Cluster, namespace: str) -> list[str]:
@@ -48,45 +31,41 @@ def cluster_roles(cluster: Cluster) -> str:
     return cluster.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name")
 
 
-def test_it_installs_upgrades_with_its_crd_and_leaves_resources_when_removed(
-    release: Release, tmp_path: Path
-) -> None:
+def commands(notes: str) -> list[str]:
+    """What the notes tell the user to type: the indented lines, here documents kept whole."""
+    lines = [line.removeprefix("     ") for line in notes.splitlines() if line.startswith("     ")]
+    text = "\n".join(line for line in lines if not line.startswith(" " * 10))  # images are no commands
+    return [part.strip() for part in re.split(r"^(?=kubectl )", text, flags=re.MULTILINE) if part.strip()]
+
+
+@pytest.mark.parametrize("tool", ["helm", "helm4"])
+def test_it_is_installed_as_the_notes_say_upgraded_and_removed(release: Release, tool: str) -> None:
     cluster, namespace = release.cluster, release.namespace
-    strict = "pod-security.kubernetes.io/enforce=restricted"
-    cluster.kubectl("label", "namespace", namespace, strict)
+    release = dataclasses.replace(release, tool=tool)
+    cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 
-    notes = release.install({}, "--wait", "--timeout=90s", chart=older(tmp_path))
-    assert "It serves SLOServe resources in every namespace." in notes
-    assert "Endpoint" not in columns(cluster)
+    values = {"watchNamespaces": [namespace], "rbac": {"aggregateToUserRoles": False}}
+    notes = release.install(values, "--wait", "--timeout=90s")
+    assert f"It serves SLOServe resources in: {namespace}." in notes
+    wait, serve, look = commands(notes)
+    for command in (wait, serve, look.replace(" --watch", "")):
+        command = command.replace("kubectl", str(tools.path("kubectl")), 1)
+        done = subprocess.run(
+            ["bash", "-c", command], env=cluster.environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert "chat" in done.stdout
     first = operators(cluster, namespace)
-
-    resource = {
-        "apiVersion": "sloserve.dev/v1alpha1",
-        "kind": "SLOServe",
-        "metadata": {"name": "stays"},
-        "spec": {"model": {"uri": "file:///models/demo"}, "engine": {"accelerator": "cpu"}, "replicas": 0,
-                 "sloClasses": [{"name": "any", "ttft": {"slowdown": 10}, "tbtMilliseconds": 100}]},
-    }  # fmt: skip
-    cluster.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(resource))
-
-    values = {**STAND_IN, "operator": {"logLevel": "debug"}}
-    release.helm("upgrade", "--wait", "--timeout=90s", chart=CHART, values=values)
-    assert "Endpoint" in columns(cluster)
     assert len(first) == 1
+
+    values = {**STAND_IN, **values, "operator": {"logLevel": "debug"}}
+    release.helm("upgrade", "--wait", "--timeout=90s", chart=CHART, values=values)
     assert first != operators(cluster, namespace)
 
     release.helm("uninstall", "--wait")
-    left = cluster.kubectl(
-        "-n", namespace, "get", "sloserves,deployments,serviceaccounts", "-o", "name"
-    ).split()
-    assert "sloserve.sloserve.dev/stays" in left
-    assert "deployment.apps/sloserve" not in left
-    assert f"{namespace}-sloserve" not in cluster.kubectl(
-        "get", "clusterroles,clusterrolebindings", "-o", "name"
-    )
-
-    release.install({})
-    cluster.kubectl("-n", namespace, "delete", "sloserve", "stays", "--timeout=30s")
+    left = cluster.kubectl("-n", namespace, "get", "sloserves,deployments,roles", "-o", "name").split()
+    assert left == ["sloserve.sloserve.dev/chat"]
+    cluster.kubectl("-n", namespace, "delete", "sloserve", "chat", "--timeout=30s")
 
 
 def test_the_operator_may_do_what_it_needs_and_nothing_else(release: Release) -> None:
@@ -96,7 +75,7 @@ def test_the_operator_may_do_what_it_needs_and_nothing_else(release: Release) ->
     children = ("deployments.apps", "services", "configmaps", "serviceaccounts", "poddisruptionbudgets")
     needed = [
         *((verb, kind) for kind in children for verb in (*read, *write)),
-        *((verb, kind) for kind in ("pods", resource) for verb in read),
+        *((verb, kind) for kind in ("pods", resource) for verb in ("list", "watch")),
         *(("patch", "pods/status"), ("patch", f"{resource}/status"), ("update", f"{resource}/finalizers")),
         ("create", "events.events.k8s.io"),
     ]
@@ -133,19 +112,56 @@ def test_whoever_may_edit_a_namespace_may_edit_its_resources(release: Release) -
     assert not may("editer", "patch", "sloserves.sloserve.dev/status")
 
 
-def test_an_engine_is_scraped_under_its_resources_name(release: Release) -> None:
-    prometheus = monitoring.install(release.cluster)
-    release.install({"monitoring": {"podMonitor": {"enabled": True}}})
-    labels = {
-        "app.kubernetes.io/name": "sloserve-engine",
-        "app.kubernetes.io/managed-by": "sloserve-operator",
-        "sloserve.dev/name": "chat",
+LABELS = {
+    "app.kubernetes.io/name": "sloserve-engine",
+    "app.kubernetes.io/managed-by": "sloserve-operator",
+    "sloserve.dev/name": "chat",
+}
+
+
+@pytest.fixture(scope="module")
+def prometheus(cluster: Cluster) -> monitoring.Prometheus:
+    return monitoring.install(cluster)
+
+
+def engine_service(name: str, scrape: str) -> dict[str, Any]:
+    labels = {**LABELS, "sloserve.dev/name": name, "sloserve.dev/scrape": scrape}
+    ports = [{"name": "http", "port": 8000, "targetPort": "http"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"selector": {"sloserve.dev/name": "chat"}, "ports": ports},
     }
-    pod = monitoring.scrapeable_pod(release.cluster, "http", labels)
+
+
+def test_an_engine_is_scraped_under_its_resources_name(
+    release: Release, prometheus: monitoring.Prometheus
+) -> None:
+    release.install({"monitoring": {"podMonitor": {"enabled": True}}})
+    pod = monitoring.scrapeable_pod(release.cluster, "http", LABELS)
     release.cluster.kubectl("-n", release.namespace, "apply", "-f", "-", stdin=json.dumps(pod))
     up = f'up{{namespace="{release.namespace}", sloserve="chat"}}'
     (sample,) = prometheus.wait_for(up, lambda found: [s.value for s in found] == [1])
     assert sample.labels["pod"] == "metrics"
+
+
+def test_engines_are_scraped_through_the_services_that_ask_for_it_and_rules_are_loaded(
+    release: Release, prometheus: monitoring.Prometheus
+) -> None:
+    on = {"enabled": True}
+    release.install({"monitoring": {"serviceMonitor": on, "prometheusRule": on}})
+    pod = monitoring.scrapeable_pod(release.cluster, "http", LABELS)
+    for obj in (engine_service("off", "false"), engine_service("chat", "true"), pod):
+        release.cluster.kubectl("-n", release.namespace, "apply", "-f", "-", stdin=json.dumps(obj))
+    # Through the operator's own Service too: its stand-in has no metrics, so that target is down.
+    operator = f'up{{namespace="{release.namespace}", service="sloserve-metrics"}}'
+    engines = f'up{{namespace="{release.namespace}", sloserve!=""}}'
+    prometheus.wait_for(operator)
+    (sample,) = prometheus.wait_for(engines, lambda found: [s.value for s in found] == [1])
+    assert (sample.labels["sloserve"], sample.labels["pod"]) == ("chat", "metrics")
+    until(lambda: {alert.name for alert in ALERTS} <= set(prometheus.rules()), "the rules are loaded", 60)
+    until(lambda: set(prometheus.rules().values()) == {"ok"}, "and evaluated without a fault", 60)
 
 
 def test_a_dashboard_is_there_for_grafanas_sidecar(release: Release) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,6 @@ class Upgrade:
     release: Release
     space: Space
     operator: Installed | None = None
-    started: list[Installed] = field(default_factory=list)
 
     def run(self, name: str, code: Path | None = None) -> Installed:
         """Stop the operator that runs, and start another."""
@@ -158,7 +157,7 @@ def test_neither_upgrade_nor_rollback_nor_removal_restarts_an_engine(upgrade: Up
         assert within(spec, now[1]), "the same, but for defaults of new fields"
 
     # Rolled back: the new field is no longer served, and is lost for good with the next write.
-    release.helm("rollback", "1", "--wait", "--timeout=90s")
+    release.helm("rollback", "1")
     assert schema_version(release) is None
     upgrade.run("previous", old)
     space.run("scale", "sloserve", "idle", "--replicas=0")
@@ -167,7 +166,7 @@ def test_neither_upgrade_nor_rollback_nor_removal_restarts_an_engine(upgrade: Up
     until(lambda: upgrade.templates() == templates, "templates as they were", 10)
     assert upgrade.pods() == pods
 
-    release.helm("upgrade", "--wait", "--timeout=90s", chart=CHART, values=STAND_IN)
+    release.helm("upgrade", chart=CHART, values=STAND_IN)
     upgrade.run("today")
     until(
         lambda: upgrade.resource("chat")[1]["monitoring"] == {"scrape": True}, "the default, not what was set"
