@@ -80,8 +80,11 @@ def test_engine_pods_are_admitted_under_restricted_pod_security(cluster: Cluster
     def created(file: Path, **more: Any) -> str:
         pod = yaml.safe_load(file.read_text())
         pod["metadata"] |= {"name": "engine", "namespace": namespace}
-        pod["spec"].pop("priorityClassName", None)  # made up, as is the account
-        pod["spec"] = {**pod["spec"], "serviceAccountName": "default", **more}
+        spec = pod["spec"]
+        for odd in ("priorityClassName", "initContainers"):  # made up; and what a podTemplate adds is its own
+            spec.pop(odd, None)
+        main = [container for container in spec["containers"] if container["name"] == "main"]
+        pod["spec"] = {**spec, "containers": main, "serviceAccountName": "default", **more}
         manifest = json.dumps({"apiVersion": "v1", "kind": "Pod", **pod})
         done = cluster.kubectl_result("create", "--dry-run=server", "-f", "-", stdin=manifest)
         return done.stderr
