@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from sloserve_operator.api import CRD, SCHEMA_ANNOTATION, SCHEMA_VERSION
+from sloserve_operator.api.crd import document, text
 
 from tests.contract.space import Operator, Space, free_port, manifest, until
 
@@ -71,6 +72,25 @@ def test_an_older_and_a_newer_crd_are_told_at_the_start_and_when_they_come(
         space.reason("chat", "ScaledToZero")  # and it works on
     until(lambda: skew(operator) == 0, "all is well again")
     assert "schema version" not in fetch(operator, "HEALTH_PORT", "/readyz")
+
+
+def test_a_status_field_that_an_older_crd_does_not_know_is_left_out_and_the_rest_written(
+    space: Space, operator: Operator
+) -> None:
+    older = document()
+    (version,) = older["spec"]["versions"]
+    del version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["endpoint"]
+    apply = ("apply", "--server-side", "--force-conflicts", "--field-manager=contract-tests", "-f", "-")
+    space.cluster.kubectl(*apply, stdin=json.dumps(older))
+    try:
+        until(lambda: "endpoint" not in space.run("explain", "sloserve.status"), "the older CRD is served")
+        space.apply(manifest())
+        space.reason("chat", "ScaledToZero")
+        assert "endpoint" not in space.must("sloserve", "chat")["status"]
+        assert operator.said("reconcile failed") is None
+    finally:
+        space.cluster.kubectl(*apply, stdin=text())
+    until(lambda: "endpoint" in space.must("sloserve", "chat")["status"], "with the CRD it comes", 60)
 
 
 def test_an_operator_of_some_namespaces_says_that_it_cannot_compare(space: Space, operator: Operator) -> None:
