@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from dashboards.alerts import ALERTS
-from tests.chart.helm import CHART
-from tests.chart.release import STAND_IN, Release
+from tests.chart.helm import CHART, helm
+from tests.chart.release import CRD, STAND_IN, Release
 from tests.cluster import monitoring, tools
 from tests.cluster.api import Cluster
 from tests.cluster.cache import wait_for
@@ -94,6 +94,27 @@ def test_it_has_rights_only_in_the_namespaces_that_it_watches(release: Release) 
     assert not release.can("create", "deployments.apps", "default")
     assert not release.can("list", "sloserves.sloserve.dev", "default")
     assert f"{release.namespace}-sloserve" not in cluster_roles(release.cluster)
+
+
+def test_two_releases_of_one_name_live_side_by_side(release: Release) -> None:
+    cluster, first = release.cluster, release.namespace
+    other = dataclasses.replace(release, namespace=f"{first}-b")
+    cluster.kubectl("create", "namespace", other.namespace)
+    try:
+        release.install({"watchNamespaces": [first]})
+        again = ("install", "sloserve", str(CHART), "-n", other.namespace)
+        taken = helm(*again, cluster=cluster, values=STAND_IN)
+        assert f'CustomResourceDefinition "{CRD}"' in taken.stderr
+        assert "cannot be imported" in taken.stderr
+        own = {"watchNamespaces": [other.namespace], "crds": {"enabled": False}}
+        other.helm("install", chart=CHART, values={**STAND_IN, **own})
+        for one, two in ((release, other), (other, release)):
+            assert one.can("create", "deployments.apps", one.namespace)
+            assert not one.can("create", "deployments.apps", two.namespace)
+        other.helm("uninstall")
+        assert release.can("create", "deployments.apps", first)
+    finally:
+        cluster.kubectl("delete", "namespace", other.namespace, "--wait=false")
 
 
 def test_whoever_may_edit_a_namespace_may_edit_its_resources(release: Release) -> None:
