@@ -10,8 +10,8 @@ from typing import Any
 Object = dict[str, Any]
 
 UNASKED = {"update sloserve.dev/sloserves/finalizers"}
-"""Asked by an admission plugin about a request, so it stands in no log; tests/contract/test_rights.py takes
-it away and sees children refused."""
+"""Asked by an admission plugin (OwnerReferencesPermissionEnforcement, on in OpenShift) about a request, so it
+stands in no log; tests/contract/test_rights.py takes it away and sees children refused."""
 
 
 def granted(documents: Iterable[Object]) -> set[str]:
@@ -38,7 +38,7 @@ def requests(log: Path, user: str, since: int = 0) -> Iterator[tuple[str, int]]:
         lines = file.read().split(b"\n")[:-1]
     for event in map(json.loads, filter(None, lines)):
         target = event.get("objectRef")
-        if event["user"]["username"] == user and target and "resource" in target:
+        if event["user"].get("username") == user and target and "resource" in target:
             what = [target.get("apiGroup", ""), target["resource"], target.get("subresource")]
             yield (
                 f"{event['verb']} {'/'.join(part for part in what if part is not None)}",

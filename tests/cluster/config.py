@@ -123,7 +123,7 @@ def _api_server(place: Place) -> dict[str, Any]:
         "secure-port": API_PORT,
         "service-cluster-ip-range": place.services,
         "authorization-mode": "Node,RBAC",
-        "enable-admission-plugins": "NodeRestriction,OwnerReferencesPermissionEnforcement",
+        "enable-admission-plugins": "NodeRestriction",
         "allow-privileged": True,
         "client-ca-file": f"{PKI}/ca.crt",
         "tls-cert-file": f"{PKI}/apiserver.crt",
