@@ -1,1 +1,1 @@
-"""Grafana dashboards of SlidingServe as Python: `python -m dashboards.build` writes the JSON in the chart."""
+"""Grafana dashboards and Prometheus rules as Python; `make generate` writes them into the chart."""

@@ -20,7 +20,9 @@ SOURCES = (
     "slidingserve.generated",
     "slidingserve.hardware.generated",
     "dashboards.build",
+    "dashboards.rules",
     "tests.desired",
+    "tests.chart.values",
 )
 
 

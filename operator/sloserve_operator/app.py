@@ -23,8 +23,9 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp
 
 from . import __version__
-from .api import GROUP, KIND, PLURAL
+from .api import CRD, KIND
 from .cache import Cache
+from .desired.policies import operator_peer
 from .engine_metrics import EngineClient
 from .handlers import register
 from .handlers import settings as kopf_settings
@@ -35,6 +36,7 @@ from .queue import KeyedQueue
 from .reconcile import Images, Reconciler
 from .resync import Resync
 from .settings import Settings
+from .skew import Skew
 from .telemetry import Telemetry, configure_logging
 from .work import drain, keep_checking, work
 
@@ -54,9 +56,7 @@ async def wait_for_crd(kube: Kube, seconds: float) -> None:
         StartError: after `seconds`.
     """
     deadline = time.monotonic() + seconds
-    text = (
-        f"the CRD {PLURAL}.{GROUP} is not installed: install the chart with crds.enabled=true or apply crds/"
-    )
+    text = f"the CRD {CRD} is not installed: install the chart with crds.enabled=true or apply crds/"
     while not await kube.served(KIND):
         if time.monotonic() > deadline:
             raise StartError(text)
@@ -102,6 +102,7 @@ async def run(settings: Settings) -> int:
         stack.push_async_callback(kube.close)
         stack.push_async_callback(engines.close)
         resync = Resync(kube, cache, queue, telemetry, settings.watched())
+        skew = Skew(kube, telemetry)
         try:
             election = candidate(settings, kube, telemetry)
             health = Health(
@@ -109,6 +110,7 @@ async def run(settings: Settings) -> int:
                 resync,
                 settings.resync_seconds,
                 lease_fault=election.fault if election else lambda: None,
+                remark=lambda: skew.verdict,
             )
             telemetry.follow(queue.waiting, queue.oldest_seconds, queue.failing, health.list_age)
             runners = await serve(health, telemetry, settings.health_port, settings.metrics_port)
@@ -131,6 +133,7 @@ async def run(settings: Settings) -> int:
             Images(settings.engine_image, settings.engine_image_cpu),
             poll_seconds=settings.poll_seconds,
             instance=socket.gethostname(),
+            operator=operator_peer(settings.operator_namespace, settings.operator_labels),
         )
         registry = kopf.OperatorRegistry()
         register(registry, cache, queue, telemetry, settings.kubeconfig)
@@ -143,6 +146,7 @@ async def run(settings: Settings) -> int:
             asyncio.create_task(work(queue, reconciler, telemetry, leads)) for _ in range(settings.workers)
         ]
         background.append(asyncio.create_task(keep_checking(resync, settings.resync_seconds)))
+        background.append(asyncio.create_task(skew.follow(primed, settings.resync_seconds)))
         if election:
             background.append(asyncio.create_task(_elect(election, primed, resync)))
         stopping = asyncio.create_task(told.wait())

@@ -28,12 +28,14 @@ class Health:
         resync_seconds: float,
         clock: Callable[[], float] = time.monotonic,
         lease_fault: Callable[[], str | None] = lambda: None,
+        remark: Callable[[], str] = lambda: "",
     ) -> None:
         self._queue = queue
         self._resync = resync
         self._limit = 5 * resync_seconds + 60
         self._clock = clock
         self._lease_fault = lease_fault
+        self._remark = remark
         self._started = clock()
 
     def list_age(self) -> float:
@@ -59,7 +61,8 @@ class Health:
     def figures(self) -> str:
         """What the verdict rests on, for a person who asks /livez."""
         oldest, age = self._queue.oldest_seconds(), self.list_age()
-        return f"oldest work: {oldest:.1f} s\nlast complete LIST: {age:.1f} s ago\n"
+        lines = [f"oldest work: {oldest:.1f} s", f"last complete LIST: {age:.1f} s ago", self._remark()]
+        return "".join(f"{line}\n" for line in lines if line)
 
 
 def _verdict(health: Health, judge: Callable[[], str | None]) -> Callable[[web.Request], object]:

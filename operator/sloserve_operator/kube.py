@@ -10,6 +10,7 @@ up, and none begins after it.
 
 import asyncio
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -38,7 +39,9 @@ VERSIONS = {
     "Pod": "v1",
     "Event": "events.k8s.io/v1",
     "Lease": "coordination.k8s.io/v1",
+    "CustomResourceDefinition": "apiextensions.k8s.io/v1",
 }
+UNDECLARED = re.compile(r"\.status\.(\w+)[^:]*: field not declared in schema")
 SELECTOR = f"{MANAGED_BY}={MANAGER}"
 
 
@@ -196,7 +199,19 @@ class Kube:
         )
 
     async def apply_status(self, meta: Mapping[str, Any], status: Object) -> Object:
-        """Server-side apply of the whole status, which is ours alone; `meta` identifies the resource."""
+        """Server-side apply of the whole status, which is ours alone; `meta` identifies the resource.
+
+        A CRD that is older than this operator refuses fields that it does not know: these are left out then.
+        """
+        try:
+            return await self._apply_status(meta, status)
+        except KubeError as error:
+            unknown = set(UNDECLARED.findall(error.message))
+            if not unknown & status.keys():
+                raise
+        return await self._apply_status(meta, {key: status[key] for key in status.keys() - unknown})
+
+    async def _apply_status(self, meta: Mapping[str, Any], status: Object) -> Object:
         metadata = {field: meta[field] for field in ("name", "namespace", "uid")}
         body = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "status": status}
         return await self._call(

@@ -17,6 +17,7 @@ from .api.resource import InvalidSpecError, Object, SLOServe
 from .cache import Cache, Key
 from .children import Again, Children
 from .desired import Context, build
+from .desired.policies import operator_peer
 from .desired.workload import endpoint
 from .engine_metrics import EngineReader
 from .events import transitions
@@ -57,11 +58,13 @@ class Reconciler:
         *,
         poll_seconds: float,
         instance: str = "sloserve-operator",
+        operator: Object | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._kube, self._cache, self._engines, self._telemetry = kube, cache, engines, telemetry
         self._images, self._poll, self._instance = images, poll_seconds, instance
+        self._operator = operator or operator_peer()
         self._clock, self._wall = clock, wall
         self._children = Children(kube, cache, telemetry)
         self._nudges: dict[Key, Nudges] = {}
@@ -115,7 +118,8 @@ class Reconciler:
         """
         for _ in range(MOST_RESTARTS):
             deployment, config_map = children(self._cache, resource)
-            context = Context(self._images.engine, self._images.engine_cpu, deployment, config_map)
+            images = (self._images.engine, self._images.engine_cpu)
+            context = Context(*images, deployment, config_map, self._operator)
             desired = build(resource, context)
             first = None
             try:

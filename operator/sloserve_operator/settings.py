@@ -41,6 +41,17 @@ class Settings(BaseSettings):
     health_port: int = Field(
         default=8080, description="Port of /livez and /readyz; 0 for none.", ge=0, le=65535
     )
+    operator_namespace: str = Field(
+        default="",
+        description="Namespace of the operator's own pods, which NetworkPolicies of engines let in; empty: "
+        "pods with the chart's labels in any namespace.",
+    )
+    operator_labels: str = Field(
+        default="",
+        description="Labels of the operator's own pods, as key=value separated by commas; empty: those that "
+        "every release of the chart has.",
+        pattern=r"^([^=,]+=[^=,]*(,[^=,]+=[^=,]*)*)?$",
+    )
     workers: int = Field(
         default=16,
         description="Looks at resources at the same time; most of a look is waiting for engines.",

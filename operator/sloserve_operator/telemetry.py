@@ -76,6 +76,9 @@ class Telemetry:
             "there is no election. 0 for a standby.")  # fmt: skip
         self.lease_calls = self._add(Counter, "sloserve_lease_attempts", "Tries to take or renew the Lease, "
             "by result: renewed, standby (another holds it), conflict, error.", "result")  # fmt: skip
+        self.schema_skew = self._add(Gauge, "sloserve_schema_skew", "Schema version of the CRD in the "
+            "cluster less this operator's: below 0 the CRD is older, above 0 newer. 0 also where it cannot "
+            "be read.")  # fmt: skip
         labels = ("namespace", "name")
         self.condition = self._add(Gauge, "sloserve_condition", "1 if the condition is True, 0 if not; the "
             "leader's alone.", *labels, "type")  # fmt: skip

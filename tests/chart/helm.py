@@ -20,12 +20,22 @@ LONG = "a23456789-123456789-123456789-123456789-123456789-123"
 
 Values = Mapping[str, Any]
 
+CONFIG_MAP = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "{{ .Release.Name }}-extra", "namespace": "{{ .Release.Namespace }}"},
+}
 # Every switch of the chart once on and once off: what the schema checks and the install look at.
 CASES: dict[str, Values] = {
     "defaults": {},
     "everything on": {
         "images": {"registry": "localhost", "pullSecrets": ["registry"]},
-        "monitoring": {"podMonitor": {"enabled": True, "interval": "15s", "scrapeTimeout": "5s"}},
+        "monitoring": {
+            "podMonitor": {"enabled": True, "interval": "15s", "scrapeTimeout": "5s"},
+            "prometheusRule": {"enabled": True, "alertLabels": {"team": "llm"}},
+        },
+        "networkPolicy": {"enabled": True, "metricsFrom": [{"namespaceSelector": {}}]},
+        "extraObjects": [CONFIG_MAP, json.dumps(CONFIG_MAP).replace("-extra", "-more")],
         "grafana": {"dashboards": {"enabled": True}},
         "leaderElection": {"enabled": True},
         "operator": {
@@ -43,6 +53,15 @@ CASES: dict[str, Values] = {
         "rbac": {"aggregateToUserRoles": False},
         "monitoring": {"podMonitor": {"enabled": True}},
     },
+    "scraped through services": {
+        "monitoring": {
+            "serviceMonitor": {"enabled": True, "interval": "15s", "relabelings": [{"targetLabel": "a"}]},
+            "prometheusRule": {"enabled": True, "thresholds": {"resyncAgeSeconds": 100000}},
+        },
+        "networkPolicy": {"enabled": True, "apiServer": [{"ipBlock": {"cidr": "10.0.0.1/32"}}]},
+        "watchNamespaces": ["team-a"],
+        "rbac": {"aggregateToUserRoles": False},
+    },
     "nothing of its own": {
         "crds": {"enabled": False},
         "rbac": {"create": False, "aggregateToUserRoles": False},
@@ -52,10 +71,10 @@ CASES: dict[str, Values] = {
 
 
 def helm(
-    *arguments: str, cluster: Cluster | None = None, values: Values | None = None
+    *arguments: str, cluster: Cluster | None = None, values: Values | None = None, tool: str = "helm"
 ) -> subprocess.CompletedProcess[str]:
-    """Run helm to its end; `values` become a values file on standard input."""
-    command = [str(tools.path("helm")), *arguments, *(["--values", "-"] if values is not None else [])]
+    """Run helm to its end; `values` become a values file on standard input. `tool`: helm or helm4."""
+    command = [str(tools.path(tool)), *arguments, *(["--values", "-"] if values is not None else [])]
     environment = cluster.environment() if cluster else None
     text = json.dumps(values) if values is not None else None
     return subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=False)

@@ -1,104 +1,25 @@
 """Helm on a real cluster: install, upgrade with the CRD, removal that leaves engines alone, rights.
 
-The operator's image is a stand-in that answers every probe: what the operator does is for the e2e tests.
+The operator's image is a stand-in: what the operator does is for the contract and e2e tests.
 """
 
+import dataclasses
 import json
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import re
+import subprocess
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.chart.helm import CHART, Values, helm
-from tests.cluster import monitoring
+from dashboards.alerts import ALERTS
+from tests.chart.helm import CHART, helm
+from tests.chart.release import CRD, STAND_IN, Release
+from tests.cluster import monitoring, tools
 from tests.cluster.api import Cluster
 from tests.cluster.cache import wait_for
-from tests.cluster.runtime import binary_image
+from tests.contract.space import until
 
 pytestmark = pytest.mark.cluster
-
-CRD = "sloserves.sloserve.dev"
-IMAGE = "localhost/slidingserve/operator-stand-in:1"
-STAND_IN: Values = {
-    "images": {
-        "registry": "localhost",
-        "operator": {"repository": "slidingserve/operator-stand-in", "tag": "1"},
-    }
-}
-OWNER = ("meta.helm.sh/release-name", "meta.helm.sh/release-namespace")
-
-
-@dataclass(frozen=True)
-class Release:
-    """A release named `sloserve` in a namespace of the test."""
-
-    cluster: Cluster
-    namespace: str
-
-    def helm(self, verb: str, *flags: str, chart: Path | None = None, values: Values | None = None) -> str:
-        """Run a helm command on this release; AssertionError with helm's words if it fails."""
-        target = [str(chart)] if chart else []
-        arguments = (verb, "sloserve", *target, "-n", self.namespace, *flags)
-        done = helm(*arguments, cluster=self.cluster, values=values)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def install(self, values: Values, *arguments: str, chart: Path = CHART) -> str:
-        """Install, taking over a CRD that another release left or holds (given back by the fixture `crd`)."""
-        merged = {**STAND_IN, **values}
-        return self.helm("install", "--take-ownership", *arguments, chart=chart, values=merged)
-
-    def can(self, verb: str, what: str, namespace: str, user: str = "") -> bool:
-        """Whether the operator's account (or another user) may do this."""
-        account = user or f"system:serviceaccount:{self.namespace}:sloserve"
-        kind, _, part = what.partition("/")  # kubectl would take pods/log for a pod named log
-        question = ("auth", "can-i", verb, kind, f"--subresource={part}", "-n", namespace, f"--as={account}")
-        return self.cluster.kubectl_result(*question).stdout.strip() == "yes"
-
-
-@pytest.fixture(scope="module")
-def crd(cluster: Cluster) -> Iterator[None]:
-    """Lets the module install and upgrade the CRD; at the end it belongs to whom it did, or is gone."""
-    found = cluster.kubectl("get", "crd", CRD, "--ignore-not-found", "-o", "json")
-    answers: dict[str, object] = {"Entrypoint": ["/probe", "serve", ":8080"], "User": "1000"}
-    cluster.load_image(binary_image("probe", IMAGE, answers), IMAGE)
-    yield
-    if not found:
-        cluster.kubectl("delete", "crd", CRD, "--ignore-not-found")
-        return
-    before = json.loads(found)["metadata"].get("annotations", {})
-    owner = [f"{key}={before[key]}" if key in before else f"{key}-" for key in OWNER]
-    cluster.kubectl("annotate", "--overwrite", "crd", CRD, *owner)
-
-
-@pytest.fixture
-def release(cluster: Cluster, namespace: str, crd: None) -> Iterator[Release]:
-    made = Release(cluster, namespace)
-    yield made
-    helm("uninstall", "sloserve", "-n", namespace, "--ignore-not-found", cluster=cluster)
-
-
-def older(directory: Path) -> Path:
-    """A copy of the chart with a CRD of yesterday: without the column Endpoint."""
-    copy = shutil.copytree(CHART, directory / "sloserve")
-    file = copy / "files" / "crds" / f"{CRD}.yaml"
-    document = yaml.safe_load(file.read_text())
-    (version,) = document["spec"]["versions"]
-    columns = version["additionalPrinterColumns"]
-    version["additionalPrinterColumns"] = [column for column in columns if column["name"] != "Endpoint"]
-    assert len(version["additionalPrinterColumns"]) == len(columns) - 1
-    file.write_text(yaml.safe_dump(document, sort_keys=False))
-    return copy
-
-
-def columns(cluster: Cluster) -> list[str]:
-    return cluster.kubectl(
-        "get", "crd", CRD, "-o", "jsonpath={.spec.versions[0].additionalPrinterColumns[*].name}"
-    ).split()
 
 
 def operators(cluster: Cluster, namespace: str) -> list[str]:
@@ -110,45 +31,41 @@ def cluster_roles(cluster: Cluster) -> str:
     return cluster.kubectl("get", "clusterroles,clusterrolebindings", "-o", "name")
 
 
-def test_it_installs_upgrades_with_its_crd_and_leaves_resources_when_removed(
-    release: Release, tmp_path: Path
-) -> None:
+def commands(notes: str) -> list[str]:
+    """What the notes tell the user to type: the indented lines, here documents kept whole."""
+    lines = [line.removeprefix("     ") for line in notes.splitlines() if line.startswith("     ")]
+    text = "\n".join(line for line in lines if not line.startswith(" " * 10))  # images are no commands
+    return [part.strip() for part in re.split(r"^(?=kubectl )", text, flags=re.MULTILINE) if part.strip()]
+
+
+@pytest.mark.parametrize("tool", ["helm", "helm4"])
+def test_it_is_installed_as_the_notes_say_upgraded_and_removed(release: Release, tool: str) -> None:
     cluster, namespace = release.cluster, release.namespace
-    strict = "pod-security.kubernetes.io/enforce=restricted"
-    cluster.kubectl("label", "namespace", namespace, strict)
+    release = dataclasses.replace(release, tool=tool)
+    cluster.kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
 
-    notes = release.install({}, "--wait", "--timeout=90s", chart=older(tmp_path))
-    assert "It serves SLOServe resources in every namespace." in notes
-    assert "Endpoint" not in columns(cluster)
+    values = {"watchNamespaces": [namespace], "rbac": {"aggregateToUserRoles": False}}
+    notes = release.install(values, "--wait", "--timeout=90s")
+    assert f"It serves SLOServe resources in: {namespace}." in notes
+    wait, serve, look = commands(notes)
+    for command in (wait, serve, look.replace(" --watch", "")):
+        command = command.replace("kubectl", str(tools.path("kubectl")), 1)
+        done = subprocess.run(
+            ["bash", "-c", command], env=cluster.environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert "chat" in done.stdout
     first = operators(cluster, namespace)
-
-    resource = {
-        "apiVersion": "sloserve.dev/v1alpha1",
-        "kind": "SLOServe",
-        "metadata": {"name": "stays"},
-        "spec": {"model": {"uri": "file:///models/demo"}, "engine": {"accelerator": "cpu"}, "replicas": 0,
-                 "sloClasses": [{"name": "any", "ttft": {"slowdown": 10}, "tbtMilliseconds": 100}]},
-    }  # fmt: skip
-    cluster.kubectl("-n", namespace, "apply", "-f", "-", stdin=json.dumps(resource))
-
-    values = {**STAND_IN, "operator": {"logLevel": "debug"}}
-    release.helm("upgrade", "--wait", "--timeout=90s", chart=CHART, values=values)
-    assert "Endpoint" in columns(cluster)
     assert len(first) == 1
+
+    values = {**STAND_IN, **values, "operator": {"logLevel": "debug"}}
+    release.helm("upgrade", "--wait", "--timeout=90s", chart=CHART, values=values)
     assert first != operators(cluster, namespace)
 
     release.helm("uninstall", "--wait")
-    left = cluster.kubectl(
-        "-n", namespace, "get", "sloserves,deployments,serviceaccounts", "-o", "name"
-    ).split()
-    assert "sloserve.sloserve.dev/stays" in left
-    assert "deployment.apps/sloserve" not in left
-    assert f"{namespace}-sloserve" not in cluster.kubectl(
-        "get", "clusterroles,clusterrolebindings", "-o", "name"
-    )
-
-    release.install({})
-    cluster.kubectl("-n", namespace, "delete", "sloserve", "stays", "--timeout=30s")
+    left = cluster.kubectl("-n", namespace, "get", "sloserves,deployments,roles", "-o", "name").split()
+    assert left == ["sloserve.sloserve.dev/chat"]
+    cluster.kubectl("-n", namespace, "delete", "sloserve", "chat", "--timeout=30s")
 
 
 def test_the_operator_may_do_what_it_needs_and_nothing_else(release: Release) -> None:
@@ -158,7 +75,7 @@ def test_the_operator_may_do_what_it_needs_and_nothing_else(release: Release) ->
     children = ("deployments.apps", "services", "configmaps", "serviceaccounts", "poddisruptionbudgets")
     needed = [
         *((verb, kind) for kind in children for verb in (*read, *write)),
-        *((verb, kind) for kind in ("pods", resource) for verb in read),
+        *((verb, kind) for kind in ("pods", resource) for verb in ("list", "watch")),
         *(("patch", "pods/status"), ("patch", f"{resource}/status"), ("update", f"{resource}/finalizers")),
         ("create", "events.events.k8s.io"),
     ]
@@ -179,6 +96,27 @@ def test_it_has_rights_only_in_the_namespaces_that_it_watches(release: Release) 
     assert f"{release.namespace}-sloserve" not in cluster_roles(release.cluster)
 
 
+def test_two_releases_of_one_name_live_side_by_side(release: Release) -> None:
+    cluster, first = release.cluster, release.namespace
+    other = dataclasses.replace(release, namespace=f"{first}-b")
+    cluster.kubectl("create", "namespace", other.namespace)
+    try:
+        release.install({"watchNamespaces": [first]})
+        again = ("install", "sloserve", str(CHART), "-n", other.namespace)
+        taken = helm(*again, cluster=cluster, values=STAND_IN)
+        assert f'CustomResourceDefinition "{CRD}"' in taken.stderr
+        assert "cannot be imported" in taken.stderr
+        own = {"watchNamespaces": [other.namespace], "crds": {"enabled": False}}
+        other.helm("install", chart=CHART, values={**STAND_IN, **own})
+        for one, two in ((release, other), (other, release)):
+            assert one.can("create", "deployments.apps", one.namespace)
+            assert not one.can("create", "deployments.apps", two.namespace)
+        other.helm("uninstall")
+        assert release.can("create", "deployments.apps", first)
+    finally:
+        cluster.kubectl("delete", "namespace", other.namespace, "--wait=false")
+
+
 def test_whoever_may_edit_a_namespace_may_edit_its_resources(release: Release) -> None:
     release.install({})
     for role in ("view", "edit"):
@@ -195,19 +133,56 @@ def test_whoever_may_edit_a_namespace_may_edit_its_resources(release: Release) -
     assert not may("editer", "patch", "sloserves.sloserve.dev/status")
 
 
-def test_an_engine_is_scraped_under_its_resources_name(release: Release) -> None:
-    prometheus = monitoring.install(release.cluster)
-    release.install({"monitoring": {"podMonitor": {"enabled": True}}})
-    labels = {
-        "app.kubernetes.io/name": "sloserve-engine",
-        "app.kubernetes.io/managed-by": "sloserve-operator",
-        "sloserve.dev/name": "chat",
+LABELS = {
+    "app.kubernetes.io/name": "sloserve-engine",
+    "app.kubernetes.io/managed-by": "sloserve-operator",
+    "sloserve.dev/name": "chat",
+}
+
+
+@pytest.fixture(scope="module")
+def prometheus(cluster: Cluster) -> monitoring.Prometheus:
+    return monitoring.install(cluster)
+
+
+def engine_service(name: str, scrape: str) -> dict[str, Any]:
+    labels = {**LABELS, "sloserve.dev/name": name, "sloserve.dev/scrape": scrape}
+    ports = [{"name": "http", "port": 8000, "targetPort": "http"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"selector": {"sloserve.dev/name": "chat"}, "ports": ports},
     }
-    pod = monitoring.scrapeable_pod(release.cluster, "http", labels)
+
+
+def test_an_engine_is_scraped_under_its_resources_name(
+    release: Release, prometheus: monitoring.Prometheus
+) -> None:
+    release.install({"monitoring": {"podMonitor": {"enabled": True}}})
+    pod = monitoring.scrapeable_pod(release.cluster, "http", LABELS)
     release.cluster.kubectl("-n", release.namespace, "apply", "-f", "-", stdin=json.dumps(pod))
     up = f'up{{namespace="{release.namespace}", sloserve="chat"}}'
     (sample,) = prometheus.wait_for(up, lambda found: [s.value for s in found] == [1])
     assert sample.labels["pod"] == "metrics"
+
+
+def test_engines_are_scraped_through_the_services_that_ask_for_it_and_rules_are_loaded(
+    release: Release, prometheus: monitoring.Prometheus
+) -> None:
+    on = {"enabled": True}
+    release.install({"monitoring": {"serviceMonitor": on, "prometheusRule": on}})
+    pod = monitoring.scrapeable_pod(release.cluster, "http", LABELS)
+    for obj in (engine_service("off", "false"), engine_service("chat", "true"), pod):
+        release.cluster.kubectl("-n", release.namespace, "apply", "-f", "-", stdin=json.dumps(obj))
+    # Through the operator's own Service too: its stand-in has no metrics, so that target is down.
+    operator = f'up{{namespace="{release.namespace}", service="sloserve-metrics"}}'
+    engines = f'up{{namespace="{release.namespace}", sloserve!=""}}'
+    prometheus.wait_for(operator)
+    (sample,) = prometheus.wait_for(engines, lambda found: [s.value for s in found] == [1])
+    assert (sample.labels["sloserve"], sample.labels["pod"]) == ("chat", "metrics")
+    until(lambda: {alert.name for alert in ALERTS} <= set(prometheus.rules()), "the rules are loaded", 60)
+    until(lambda: set(prometheus.rules().values()) == {"ok"}, "and evaluated without a fault", 60)
 
 
 def test_a_dashboard_is_there_for_grafanas_sidecar(release: Release) -> None:

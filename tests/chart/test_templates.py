@@ -1,16 +1,22 @@
 """The chart as text: linted, unit-tested, refusing typos, with names and values that Kubernetes takes."""
 
-import json
+import functools
 import re
 import subprocess
 from typing import Any
 
 import pytest
 import yaml
+from sloserve_operator.api import SCHEMA_ANNOTATION, SCHEMA_VERSION
+from sloserve_operator.desired.policies import operator_peer
 from sloserve_operator.handlers import WATCHED
 from sloserve_operator.kube import VERSIONS
 
+from dashboards.alerts import ALERTS
+from dashboards.rules import THRESHOLDS
 from tests.chart.helm import CASES, CHART, LONG, ROOT, documents, helm, leaves, template
+from tests.chart.values import leaves as leaves_of
+from tests.chart.values import load
 from tests.cluster import tools
 
 pytestmark = pytest.mark.cluster  # for its tool box; no cluster is brought up here
@@ -66,7 +72,8 @@ def test_the_chart_carries_the_generated_crd_byte_for_byte() -> None:
 
 def test_a_kept_crd_is_the_same_document_with_helms_keep_policy() -> None:
     (crd,) = (doc for doc in documents({}) if doc["kind"] == "CustomResourceDefinition")
-    assert crd["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    assert crd["metadata"]["annotations"].pop("helm.sh/resource-policy") == "keep"
+    assert crd["metadata"]["annotations"] == {SCHEMA_ANNOTATION: str(SCHEMA_VERSION)}
     assert crd == yaml.safe_load(CRD)
 
 
@@ -86,10 +93,12 @@ def rules(values: dict[str, Any]) -> dict[tuple[str, str], set[str]]:
 def test_the_operator_may_watch_what_its_informer_watches_and_write_what_it_makes() -> None:
     given = rules({})
     for group, _, plural, kind in WATCHED:
-        assert given[group, plural] >= {"get", "list", "watch"}
+        assert given[group, plural] >= {"list", "watch"}
         assert (given[group, plural] >= {"create", "patch", "delete"}) == (kind not in ("SLOServe", "Pod"))
     assert {plural for (_, plural), verbs in given.items() if "watch" in verbs} == {row[2] for row in WATCHED}
-    assert {kind for _, _, _, kind in WATCHED} | {"Event", "Lease"} == set(VERSIONS)
+    assert {kind for _, _, _, kind in WATCHED} | {"Event", "Lease", "CustomResourceDefinition"} == set(
+        VERSIONS
+    )
     assert "*" not in {word for (group, plural), verbs in given.items() for word in (group, plural, *verbs)}
 
 
@@ -102,8 +111,11 @@ def test_the_lease_is_in_the_rights_only_with_leader_election() -> None:
     assert with_leases({"leaderElection": {"enabled": True}}) == ["Role sloserve-system"]
 
 
-def test_a_role_in_a_namespace_gives_the_same_rights() -> None:
-    assert rules({"watchNamespaces": ["team-a"]}) == rules({})
+def test_a_role_in_a_namespace_gives_the_same_rights_but_for_the_crd() -> None:
+    crd = ("apiextensions.k8s.io", "customresourcedefinitions")
+    everywhere = rules({})
+    assert everywhere.pop(crd) == {"get"}
+    assert rules({"watchNamespaces": ["team-a"]}) == everywhere
 
 
 @pytest.mark.parametrize(
@@ -142,20 +154,75 @@ def test_a_wrong_value_is_refused_with_its_path(values: dict[str, Any], path: st
     assert word in done.stderr
 
 
-def test_every_default_is_described_by_the_schema_and_nothing_else_is() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """A values file with one value at a dotted path."""
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return dict(value)
 
-    def described(node: dict[str, Any], values: Any, path: str) -> list[str]:
-        if "$ref" in node:
-            node = schema["definitions"][node["$ref"].rsplit("/", 1)[1]]
-        if not isinstance(values, dict) or "properties" not in node:
-            return []
-        names = set(node["properties"]) - {"global", "claims"}
-        odd = [f"{path}.{name}" for name in names ^ set(values)]
-        return odd + [
-            p
-            for name in names & set(values)
-            for p in described(node["properties"][name], values[name], f"{path}.{name}")
-        ]
 
-    assert described(schema, yaml.safe_load((CHART / "values.yaml").read_text()), "") == []
+GROUPS = ["", *(path for path, node in leaves_of(load()) if "properties" in node)]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_misspelt_name_is_refused_in_every_group_with_its_path(group: str) -> None:
+    values = nested(f"{group}.enalbed".lstrip("."), True)
+    done = helm("template", "sloserve", str(CHART), "--kube-version", "1.34", values=values)
+    assert done.returncode != 0
+    assert f"at '{'/' if group else ''}{group.replace('.', '/')}'" in done.stderr
+    assert "additional properties 'enalbed' not allowed" in done.stderr
+
+
+def test_a_value_of_another_type_is_refused_at_every_path() -> None:
+    wrong: dict[str, Any] = {}
+    paths = []
+    for path, node in leaves_of(load()):
+        if "default" not in node:
+            continue
+        paths.append("/" + path.replace(".", "/"))
+        *parents, name = path.split(".")
+        where = wrong
+        for parent in parents:
+            where = where.setdefault(parent, {})
+        where[name] = 7 if isinstance(node["default"], str | bool | list | dict) else "seven"
+    done = helm("template", "sloserve", str(CHART), "--kube-version", "1.34", values=wrong)
+    assert [path for path in paths if f"at '{path}'" not in done.stderr] == []
+
+
+def test_every_value_is_described_and_nothing_else_is_in_the_values_file() -> None:
+    described = {path: node for path, node in leaves_of(load()) if "default" in node}
+    assert [path for path, node in described.items() if len(node.get("description", "")) < 8] == []
+    written = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert written == functools.reduce(
+        merged, (nested(path, node["default"]) for path, node in described.items())
+    )
+
+
+def merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Two nested mappings in one."""
+    both = {key: merged(one[key], other[key]) for key in one.keys() & other.keys()}
+    return {**one, **other, **both}
+
+
+def test_alerts_that_can_be_left_out_are_those_that_there_are() -> None:
+    (disabled,) = (n for path, n in leaves_of(load()) if path == "monitoring.prometheusRule.disabled")
+    assert disabled["items"]["enum"] == [alert.name for alert in ALERTS]
+    (group,) = (n for path, n in leaves_of(load()) if path == "monitoring.prometheusRule.thresholds")
+    assert tuple(group["properties"]) == THRESHOLDS
+
+
+def test_a_release_may_be_called_like_a_number() -> None:
+    (deployment,) = (doc for doc in documents({}, release="123") if doc["kind"] == "Deployment")
+    assert deployment["spec"]["selector"]["matchLabels"]["app.kubernetes.io/instance"] == "123"
+
+
+@pytest.mark.parametrize("release", ["sloserve", "other", LONG])
+def test_the_operator_is_told_who_it_is_for_the_engines_network_policies(release: str) -> None:
+    (deployment,) = (doc for doc in documents({}, release=release) if doc["kind"] == "Deployment")
+    template = deployment["spec"]["template"]
+    env = {row["name"]: row.get("value") for row in template["spec"]["containers"][0]["env"]}
+    peer = operator_peer(env["SLOSERVE_OPERATOR_NAMESPACE"], env["SLOSERVE_OPERATOR_LABELS"])
+    wanted = peer["podSelector"]["matchLabels"]
+    assert peer["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "sloserve-system"}}
+    assert wanted == deployment["spec"]["selector"]["matchLabels"]
+    assert wanted.items() <= template["metadata"]["labels"].items()

@@ -113,11 +113,16 @@ def base_images() -> list[tuple[Path, str]]:
     ]
 
 
-def binary_image(tool: str, name: str, image: dict[str, object] | None = None) -> Path:
-    """The OCI layout, in the cache, of an image that holds one of our static binaries and nothing else."""
-    binary = tools.path(tool)
+def binary_image(
+    tool: str, name: str, image: dict[str, object] | None = None, place: str | None = None
+) -> Path:
+    """The OCI layout, in the cache, of an image that holds one of our static binaries and nothing else.
+
+    `place`: the binary's path in the image, by default /TOOL.
+    """
+    binary, place = tools.path(tool), place or f"/{tool}"
     settings: dict[str, object] = {"Entrypoint": [f"/{tool}"], **(image or {})}
-    key = cache.digest(binary.parent.name, name, repr(settings))
+    key = cache.digest(binary.parent.name, name, repr(settings), place)
     return cache.make(
-        "images", tool, key, lambda work: oci.write_image(work, name, {f"/{tool}": binary}, settings)
+        "images", tool, key, lambda work: oci.write_image(work, name, {place: binary}, settings)
     )

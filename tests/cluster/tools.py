@@ -68,6 +68,11 @@ TABLE = {
             "helm", "helm.sh/helm/v3", "v3.22.0", "install", "cmd/helm",
             stamps={"helm.sh/helm/v3/internal/version.version": "v3.22.0"},
         ),
+        # "require" because `go install` would call it helm as well.
+        Tool(
+            "helm4", "helm.sh/helm/v4", "v4.3.2", "require", "cmd/helm",
+            stamps={"helm.sh/helm/v4/internal/version.version": "v4.3.2"},
+        ),
         Tool("prometheus", _PROMETHEUS, "v0.316.0", "install", "cmd/prometheus", tags=_ONLY_KUBERNETES),
         Tool("promtool", _PROMETHEUS, "v0.316.0", "install", "cmd/promtool", tags=_ONLY_KUBERNETES),
         Tool("prometheus-operator", _OPERATOR, "v0.92.0", "require", "cmd/operator", also=_OPERATOR_PARTS),

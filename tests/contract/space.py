@@ -143,6 +143,7 @@ class Operator:
     name: str = "operator"
     values: Object = field(default_factory=dict)
     proxy: Proxy | None = None
+    code: Path | None = None
     began: int = 0
     credentials: set[str] = field(default_factory=set)
 
@@ -165,6 +166,11 @@ class Operator:
         done = helm("template", "sloserve", str(CHART), *words, values=values)
         assert done.returncode == 0, done.stderr
         space.run("apply", "-f", "-", stdin=done.stdout)
+        return self.login()
+
+    def login(self) -> Path:
+        """A kubeconfig with a token of its account."""
+        space = self.space
         token = space.run("create", "token", "sloserve", "--duration=1h").strip()
         config = yaml.safe_load(space.cluster.kubeconfig.read_text())
         self.credentials.add(_credential(token))
@@ -192,6 +198,8 @@ class Operator:
             **self.extra,
         }
         environment = {**os.environ, **{f"SLOSERVE_{key}": value for key, value in settings.items()}}
+        if self.code:
+            environment["PYTHONPATH"] = str(self.code)
         self.began = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", "sloserve_operator.app"]

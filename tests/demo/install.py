@@ -46,6 +46,7 @@ def install_chart(cluster: Cluster, *, monitoring: bool = False) -> None:
     if monitoring:
         chosen["monitoring.podMonitor.enabled"] = "true"
         chosen["monitoring.podMonitor.interval"] = "2s"
+        chosen["monitoring.prometheusRule.enabled"] = "true"
     # On a cluster of ours, a CRD that someone applied by hand may become the release's.
     own = () if cluster.kind == "current" else ("--take-ownership",)
     settings = [word for item in chosen.items() for word in ("--set", "=".join(item))]

@@ -41,6 +41,20 @@ def test_every_query_of_the_dashboards_returns_data_under_load(demo: Demo, prome
         thread.join(60)
 
 
+def test_the_rules_record_attainment_and_burn_rate_of_every_class(demo: Demo, prometheus: Prometheus) -> None:
+    demo.engine.wait_drained()
+    classes = {name for name, count in kept_by_class(demo.engine.metrics()).items() if count.requests}
+    where = f'namespace="{demo.kube.namespace}",sloserve="{demo.name}"'
+
+    def recorded() -> bool:
+        names = ("attainment", "burn_rate")
+        found = [prometheus.query(f"slo:{name}:ratio_rate1h{{{where}}}") for name in names]
+        return all(classes <= {sample.labels["slo_class"] for sample in samples} for samples in found)
+
+    until(recorded, f"attainment and burn rate of {classes}", 60, every=1)
+    assert set(prometheus.rules().values()) == {"ok"}
+
+
 def test_prometheus_counts_what_the_engine_counts(demo: Demo, prometheus: Prometheus) -> None:
     demo.engine.wait_drained()
     kept = kept_by_class(demo.engine.metrics())

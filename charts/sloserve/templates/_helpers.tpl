@@ -45,8 +45,8 @@ Call with (list . "suffix"). ClusterRole names may be long (253).
 
 {{/* Labels of the operator's pod that never change: a Deployment's selector is immutable. */}}
 {{- define "sloserve.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "sloserve.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "sloserve.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
@@ -56,6 +56,47 @@ app.kubernetes.io/part-of: slidingserve
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{/* The namespaces whose engines are watched, as a namespaceSelector. */}}
+{{- define "sloserve.namespaceSelector" -}}
+{{- if .Values.watchNamespaces -}}
+matchNames: {{- toYaml .Values.watchNamespaces | nindent 2 }}
+{{- else -}}
+any: true
+{{- end -}}
+{{- end -}}
+
+{{/*
+One endpoint of a PodMonitor or ServiceMonitor. Call with a dict: port, monitor (the values), relabelings (ours).
+*/}}
+{{- define "sloserve.endpoint" -}}
+- port: {{ .port }}
+  path: /metrics
+  {{- if .honorLabels }}
+  # The operator's own labels namespace and name say which resource a series is about.
+  honorLabels: true
+  {{- end }}
+  {{- with .monitor.interval }}
+  interval: {{ . }}
+  {{- end }}
+  {{- with .monitor.scrapeTimeout }}
+  scrapeTimeout: {{ . }}
+  {{- end }}
+  {{- with concat (default list .relabelings) .monitor.relabelings }}
+  relabelings: {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .monitor.metricRelabelings }}
+  metricRelabelings: {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end -}}
+
+{{/* Metadata of a monitoring object. Call with (list . "suffix" .labels). */}}
+{{- define "sloserve.monitorMetadata" -}}
+{{- $root := index . 0 -}}
+name: {{ include "sloserve.childName" (list $root (index . 1)) }}
+namespace: {{ $root.Release.Namespace }}
+labels: {{- mergeOverwrite (include "sloserve.labels" $root | fromYaml) (index . 2) | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/* An image reference. Call with (list . .Values.images.operator). */}}

@@ -1,11 +1,12 @@
 {{/*
-What the operator may do, by kind: create and patch for applies, delete for pruning. It reads no secrets and no logs,
-and patches no pods: the nudge goes through pods/status.
+What the operator may do, by kind: create and patch for applies, get for a child whose name is taken, delete for
+pruning. It reads no secrets and no logs, and patches no pods: the nudge goes through pods/status. Each right is used,
+and no other: tests/contract/test_rights.py holds them against the API server's audit log.
 */}}
 {{- define "sloserve.rules" -}}
 - apiGroups: [sloserve.dev]
   resources: [sloserves]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [sloserve.dev]
   resources: [sloserves/status]
   verbs: [patch]
@@ -27,7 +28,7 @@ and patches no pods: the nudge goes through pods/status.
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch]
+  verbs: [list, watch]
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]

@@ -9,3 +9,8 @@ VERSION = "v1alpha1"
 KIND = "SLOServe"
 PLURAL = "sloserves"
 API_VERSION = f"{GROUP}/{VERSION}"
+CRD = f"{PLURAL}.{GROUP}"
+SCHEMA_VERSION = 2
+"""Grows by one in a release that changes the CRD's schema: CRD and operator of different ones say so. The
+release before this had none on its CRD, which counts as 1."""
+SCHEMA_ANNOTATION = f"{GROUP}/schema-version"

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from . import GROUP, KIND, PLURAL, VERSION
+from . import CRD, GROUP, KIND, PLURAL, SCHEMA_ANNOTATION, SCHEMA_VERSION, VERSION
 from .rules import cel
 from .schema import structural, unmarked
 from .spec import SLOServeSpec
@@ -83,7 +83,7 @@ def document() -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{PLURAL}.{GROUP}"},
+        "metadata": {"name": CRD, "annotations": {SCHEMA_ANNOTATION: str(SCHEMA_VERSION)}},
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",

@@ -1,11 +1,11 @@
 """What `make generate` writes from this package: the CRD, the chart's copy of it, the reference page."""
 
-from . import GROUP, PLURAL, crd, reference
+from . import CRD, crd, reference
 
 
 def generated_files() -> dict[str, str]:
     """Path in the repository -> whole text."""
-    name = f"{PLURAL}.{GROUP}.yaml"
+    name = f"{CRD}.yaml"
     return {
         f"crds/{name}": crd.text(),
         f"charts/sloserve/files/crds/{name}": crd.text(),

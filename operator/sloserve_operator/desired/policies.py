@@ -8,6 +8,20 @@ from sloserve_operator.api.resource import Object, SLOServe
 from .command import PORT
 from .names import child, selector
 
+# Pods of any release of the chart.
+OPERATOR_LABELS = {
+    "app.kubernetes.io/component": "operator",
+    "app.kubernetes.io/part-of": "slidingserve",
+}
+
+
+def operator_peer(namespace: str = "", pod_labels: str = "") -> Object:
+    """The operator as a NetworkPolicyPeer: `key=value,...` in a namespace; empty: any release's pods."""
+    pairs = (pair.partition("=") for pair in pod_labels.split(",") if pair)
+    wanted = {key.strip(): value.strip() for key, _, value in pairs}
+    space = {"matchLabels": {"kubernetes.io/metadata.name": namespace}} if namespace else {}
+    return {"namespaceSelector": space, "podSelector": {"matchLabels": wanted or dict(OPERATOR_LABELS)}}
+
 
 def disruption_budget(resource: SLOServe) -> Object | None:
     """How many engines evictions may take at once. Unready pods never block a drain."""

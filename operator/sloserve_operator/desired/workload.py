@@ -10,22 +10,12 @@ from sloserve_operator.api.spec_engine import CPU
 from . import config, pod
 from .command import PORT
 from .names import ENGINE_IMAGE, RESTART_HASH, SCRAPE, TEMPLATE_VERSION, child, config_name, selector
-from .policies import disruption_budget, network_policy
+from .policies import disruption_budget, network_policy, operator_peer
 from .restart import pinned, restart_hash
 from .storage import claim
 
 # Time granted for scheduling and for pulling an engine image of several GiB.
 PULL_SECONDS = 1200
-# The chart's pods, in whichever namespace they are.
-OPERATOR: Object = {
-    "namespaceSelector": {},
-    "podSelector": {
-        "matchLabels": {
-            "app.kubernetes.io/component": "operator",
-            "app.kubernetes.io/part-of": "slidingserve",
-        }
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -37,7 +27,7 @@ class Context:
     engine_image_cpu: str
     deployment: Mapping[str, Any] | None = None
     config_map: Mapping[str, Any] | None = None
-    operator: Mapping[str, Any] = field(default_factory=lambda: OPERATOR)
+    operator: Mapping[str, Any] = field(default_factory=operator_peer)
 
 
 def build(resource: SLOServe, context: Context) -> list[Object]:

@@ -82,6 +82,11 @@ class Prometheus:
         active = self._api("targets", state="active")["activeTargets"]
         return {target["scrapeUrl"]: target["health"] for target in active}
 
+    def rules(self) -> dict[str, str]:
+        """Health (ok, err, unknown) of every rule by its name."""
+        groups = self._api("rules")["groups"]
+        return {rule["name"]: rule["health"] for group in groups for rule in group["rules"]}
+
     def is_up(self) -> bool:
         """Whether it answers queries."""
         return self.cluster.kubectl_result("get", "--raw", self._path("query", query="1")).returncode == 0
