@@ -99,7 +99,7 @@ def content_key(image: Image, base: str) -> str:
 
 
 def source_files(image: Image) -> Iterator[Path]:
-    """The files that the image is made of, without what Python and numba leave behind (compiled, egg-info)."""
+    """The files that the image is made of, without compiled code (Python's, numba's) and egg-info."""
     for name in (image.dockerfile, ".dockerignore", *image.inputs):
         path = image.context / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

@@ -16,8 +16,9 @@ import pytest
 from slidingserve.server.drain import REASON, cancel, drain
 
 from tests.engine.served import Served, start, wait
-from tests.engine.service import Clients, Service
+from tests.engine.service import Service
 from tests.engine.test_emulated import NAME
+from tests.streams import Clients
 
 KEY = "secret"
 PRE_STOP_SECONDS = 8
@@ -125,7 +126,7 @@ async def test_no_request_is_lost_when_an_engine_drains_before_it_is_stopped(
     leaves, stays = running(2)
     async with Service([leaves.port, stays.port]).open() as service:
         readiness = asyncio.create_task(service.follow_readiness())
-        async with Clients(service.url, KEY).run() as clients:
+        async with Clients(service.url, key=KEY).run() as clients:
             assert service.connections[leaves.port] == service.connections[stays.port] == clients.size // 2
             await clients.one_more_each()
             line = await pre_stop(leaves)
@@ -145,7 +146,7 @@ async def test_the_same_pause_without_the_drain_loses_requests(
     leaves, stays = running(2)
     async with (
         Service([leaves.port, stays.port]).open() as service,
-        Clients(service.url, KEY).run() as clients,
+        Clients(service.url, key=KEY).run() as clients,
     ):
         await clients.one_more_each()
         await asyncio.gather(service.withdraw(leaves.port), asyncio.sleep(PRE_STOP_SECONDS))
