@@ -6,16 +6,19 @@ GPUs are fake and engines emulated (rolling.py); Service, kubelet, probes, hooks
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.demo.kube import Kube, until
-from tests.e2e.rolling import NAME, Rolling, arguments, gpus, manifest, ready_since
+from tests.e2e.rolling import NAME, Rolling, arguments, gpus, host_pids, manifest, ready_since
 
 pytestmark = pytest.mark.cluster
 
@@ -152,3 +155,29 @@ def test_one_engine_on_all_gpus_is_replaced_without_a_spare_one(rolling: Rolling
     assert "WaitingForDrain" in reasons
     (second,) = rolling.kube.pods(NAME)
     assert second["metadata"]["name"] != first["metadata"]["name"]
+
+
+@pytest.mark.soak
+def test_an_engine_that_liveness_gave_up_is_not_waited_for(rolling: Rolling) -> None:
+    """All its processes are frozen: no drain would ever end. The kubelet takes a minute to give it up."""
+    pod = rolling.kube.pods(NAME)[0]
+    name, grace = pod["metadata"]["name"], pod["spec"]["terminationGracePeriodSeconds"]
+    for pid in host_pids(pod):
+        os.kill(pid, signal.SIGSTOP)
+
+    def restarted() -> dict[str, Any] | None:
+        found = rolling.kube.get("pod", name)
+        assert found is not None
+        (container,) = found["status"]["containerStatuses"]
+        return dict(container) if container["restartCount"] else None
+
+    ended = until(restarted, "it is restarted", 300)["lastState"]["terminated"]["finishedAt"]
+    (told,) = [
+        event
+        for event in rolling.kube.items("event")
+        if event["involvedObject"]["name"] == name and "failed liveness probe" in event["message"]
+    ]
+    took = datetime.fromisoformat(ended) - datetime.fromisoformat(told["firstTimestamp"])
+    print(f"ended {took} after it was given up, of a grace period of {grace} s")
+    assert took.total_seconds() < grace / 2
+    rolling.follow()

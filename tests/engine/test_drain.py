@@ -13,7 +13,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from slidingserve.server import state
 from slidingserve.server.drain import REASON, cancel, drain
+from slidingserve.server.runtime import Runtime
 
 from tests.engine.served import Served, start, wait
 from tests.engine.service import Service
@@ -22,6 +24,8 @@ from tests.streams import Clients
 
 KEY = "secret"
 PRE_STOP_SECONDS = 8
+API_SERVERS = 2
+LOOKS = 4
 ARGUMENTS = (
     *("--emulate", NAME, "--calibration-seconds", "0", "--shutdown-timeout", "60"),
     *("--api-key", KEY),
@@ -30,13 +34,15 @@ ARGUMENTS = (
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], list[Served]]]:
-    """So many engines that run; what a test has stopped is replaced for the next."""
+    """So many engines that run; what a test has stopped is replaced for the next. The first one has two API
+    servers, and is the first that a test gets."""
     made: list[Served] = []
 
     def at_least(number: int) -> list[Served]:
         alive = [engine for engine in made if engine.process.poll() is None]
         while len(alive) < number:
-            made.append(start(Path("tiny"), tmp_path_factory.mktemp("engine"), *ARGUMENTS))
+            more = () if made else ("--api-server-count", str(API_SERVERS))
+            made.append(start(Path("tiny"), tmp_path_factory.mktemp("engine"), *ARGUMENTS, *more))
             alive.append(made[-1])
         return alive[:number]
 
@@ -50,6 +56,12 @@ def ready(engine: Served) -> tuple[int, str]:
     return answer.status_code, answer.json()["reason"]
 
 
+def drains(engine: Served) -> list[bool]:
+    """Whether each API server drains, as it last reported."""
+    documents = state.read_all(Runtime(engine.state_dir).process_dir)
+    return [document["drain"] is not None for document in documents if document["role"] == "api"]
+
+
 def head(engine: Served) -> tuple[int, str | None]:
     """Status and connection header of an answer, on a connection of its own."""
     with httpx.Client(headers={"authorization": f"Bearer {KEY}"}, timeout=30) as client:
@@ -61,16 +73,18 @@ def test_a_drain_is_seen_at_once_and_ready_comes_back_when_it_is_cancelled(
     running: Callable[[int], list[Served]],
 ) -> None:
     (engine,) = running(1)
-    assert {head(engine) for _ in range(3)} == {(200, None)}
+    assert {head(engine) for _ in range(LOOKS)} == {(200, None)}
     assert not drain(engine.state_dir, wait=0, timeout=0).done, "connections may still be open"
     try:
-        assert {ready(engine) for _ in range(3)} == {(503, REASON)}
-        assert {head(engine) for _ in range(3)} == {(200, "close")}
+        assert {ready(engine) for _ in range(LOOKS)} == {(503, REASON)}
+        assert {head(engine) for _ in range(LOOKS)} == {(200, "close")}
+        wait(lambda: all(drains(engine)), "each API server reports it")
+        assert len(drains(engine)) == API_SERVERS
         assert engine.get("/health").status_code == 200, "the kubelet must not kill it meanwhile"
     finally:
         cancel(engine.state_dir)
-    assert {ready(engine) for _ in range(3)} == {(200, "")}
-    assert {head(engine) for _ in range(3)} == {(200, None)}
+    assert {ready(engine) for _ in range(LOOKS)} == {(200, "")}
+    assert {head(engine) for _ in range(LOOKS)} == {(200, None)}
 
 
 def test_a_busy_engine_is_ready_and_a_frozen_one_is_not(running: Callable[[int], list[Served]]) -> None:
