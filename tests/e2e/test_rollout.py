@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.demo.engine import samples
 from tests.demo.kube import Kube, until
 from tests.e2e.rolling import NAME, Rolling, arguments, gpus, host_pids, manifest, ready_since
 
@@ -102,8 +103,8 @@ def test_a_busy_engine_keeps_its_place_and_a_frozen_one_leaves_it_until_it_answe
     url = rolling.kube.pod_url(pod)
 
     def work(number: int) -> int:
-        """A prompt of its own that fills batches, then tokens."""
-        body = {"model": "tiny", "prompt": [16 + number % 200, number] * 2500, "max_tokens": 100}
+        """A prompt of its own that fills batches, then tokens: 20 s of the device's time for all of them."""
+        body = {"model": "tiny", "prompt": [16 + number % 200, number] * 650, "max_tokens": 30}
         ended = httpx.post(
             f"{url}/v1/completions", json={**body, "ignore_eos": True}, timeout=300, trust_env=False
         )
@@ -111,13 +112,16 @@ def test_a_busy_engine_keeps_its_place_and_a_frozen_one_leaves_it_until_it_answe
 
     with ThreadPoolExecutor(80) as pool:
         answers = [pool.submit(work, number) for number in range(80)]
-        looks = 0
+        began, waiting = time.monotonic(), 0.0
         while not all(answer.done() for answer in answers):
             assert address in rolling.endpoints()
-            looks += 1
-            time.sleep(1)
+            text = httpx.get(f"{url}/metrics", timeout=60, trust_env=False).text
+            queued = sum(value for key, _, value in samples(text) if key == "vllm:num_requests_waiting")
+            waiting = max(waiting, queued)
+            time.sleep(0.5)
     assert {answer.result() for answer in answers} == {200}
-    assert looks >= 12, "it was busy for longer than the probes take to notice"
+    assert waiting > 0, "more than it may run at a time"
+    assert time.monotonic() - began > 12, "for longer than the probes take to notice"
     now = rolling.kube.get("pod", name)
     assert now is not None
     assert ready_since(now) == was == ("True", was[1])
