@@ -34,6 +34,11 @@ class Service:
         await asyncio.sleep(LAG_SECONDS)
         self.endpoints.remove(port)
 
+    async def withdrawn(self, port: int) -> None:
+        """Return when nobody is sent there any more."""
+        while port in self.endpoints:  # noqa: ASYNC110 - another task withdraws it
+            await asyncio.sleep(0.1)
+
     async def follow_readiness(self) -> None:
         """Withdraw an endpoint when it is not ready."""
         async with httpx.AsyncClient(timeout=30) as client:
