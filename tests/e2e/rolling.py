@@ -21,7 +21,7 @@ from tests.streams import Clients
 NAME = "rolling"
 PROFILE = "rtx3090-tp2-llama3.1-8b"
 GPU = "nvidia.com/gpu"
-READY_SECONDS = 480.0
+READY_SECONDS = 900.0
 """For two engines one after the other, on a machine that does other things as well."""
 
 

@@ -72,7 +72,7 @@ async def test_a_change_taken_back_while_it_rolls_loses_nothing_and_leaves_nothi
     async with rolling.clients().run() as clients:
         await asyncio.to_thread(rolling.change, maxNumSeqs=32)
         found = await asyncio.to_thread(
-            until, lambda: rolling.started("--max-num-seqs=32"), "the first engine of the change", 300
+            until, lambda: rolling.started("--max-num-seqs=32"), "the first engine of the change", 600
         )
         stays = before & {pod["metadata"]["name"] for pod in await asyncio.to_thread(rolling.kube.pods, NAME)}
         assert len(stays) == 1
