@@ -119,26 +119,30 @@ def serve(
         model = None
     emulation = Emulation(emulate, emulate_noise, emulate_seed, emulate_log) if emulate else None
     try:
-        if emulation is None and (emulate_noise, emulate_seed, emulate_log) != (None, 0, None):
-            raise LaunchError("--emulate-noise, --emulate-seed, --emulate-log: add --emulate PROFILE")
-        launch = prepare(
-            model,
-            context.args,
-            config_dir=slo_config,
-            state_dir=state_dir,
-            fallback=fallback,
-            profile_dir=profile_dir,
-            calibration_seconds=calibration_seconds,
-            emulate=emulation,
-        )
-        os.environ.update(launch.env)
-        sys.argv = list(launch.argv)
-        from slidingserve.vllm_adapter.entry import run
+        # The first process of a container ignores SIGTERM unless it says otherwise, and vLLM does so late.
+        with command_line.interruptible():
+            if emulation is None and (emulate_noise, emulate_seed, emulate_log) != (None, 0, None):
+                raise LaunchError("--emulate-noise, --emulate-seed, --emulate-log: add --emulate PROFILE")
+            launch = prepare(
+                model,
+                context.args,
+                config_dir=slo_config,
+                state_dir=state_dir,
+                fallback=fallback,
+                profile_dir=profile_dir,
+                calibration_seconds=calibration_seconds,
+                emulate=emulation,
+            )
+            os.environ.update(launch.env)
+            sys.argv = list(launch.argv)
+            from slidingserve.vllm_adapter.entry import run
 
-        run(launch.runtime)
+            run(launch.runtime)
     except LaunchError as error:
         command_line.complain("slidingserve", error)
         raise typer.Exit(2) from None
+    except KeyboardInterrupt as error:
+        raise typer.Exit(command_line.status_of(error)) from None
 
 
 @app.command()

@@ -96,4 +96,7 @@ def _interrupt(number: int, _: object) -> None:
 
 def status_of(error: KeyboardInterrupt) -> int:
     """The exit status of a process that a signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
-    return 128 + (error.args[0] if error.args else signal.SIGINT)
+    if not error.args:
+        return 128 + signal.SIGINT
+    # vLLM raises it with a word, for SIGTERM.
+    return 128 + (error.args[0] if isinstance(error.args[0], int) else signal.SIGTERM)

@@ -99,11 +99,11 @@ def content_key(image: Image, base: str) -> str:
 
 
 def source_files(image: Image) -> Iterator[Path]:
-    """The files that the image is made of, without what Python leaves behind (byte code, egg-info)."""
+    """The files that the image is made of, without compiled code (Python's, numba's) and egg-info."""
     for name in (image.dockerfile, ".dockerignore", *image.inputs):
         path = image.context / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            left_behind = file.suffix == ".pyc" or any(part.endswith(".egg-info") for part in file.parts)
+            left_behind = any(part == "__pycache__" or part.endswith(".egg-info") for part in file.parts)
             if file.is_file() and not left_behind:
                 yield file
 

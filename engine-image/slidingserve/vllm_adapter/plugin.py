@@ -2,13 +2,14 @@
 there.
 
 API servers: the gate on the finished configuration, the promise into each request, the tokens back to their
-tracker. Engine cores: two methods that API servers call between steps. All, workers too: an ear for their
-last words.
+tracker. Engine cores: two methods that API servers call between steps, and a short end. All, workers too: an
+ear for their last words.
 """
 
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import multiprocessing
 import os
@@ -49,6 +50,7 @@ def register() -> None:
     _wrap(InputProcessor, "process_inputs", write_promise)
     _wrap(OutputProcessor, "add_request", follow_request)
     _wrap(OutputProcessor, "process_outputs", count_tokens)
+    _wrap(EngineCore, "shutdown", end_core)
     EngineCore.slidingserve_ping = _ping
     EngineCore.slidingserve_calibration = _calibration
 
@@ -102,6 +104,17 @@ def gate_config(original: Callable[..., Any], self: Any, *args: Any, **kwargs: A
         step_back(reason)
     config.scheduler_config.scheduler_cls = None
     return config
+
+
+def end_core(original: Callable[..., Any], self: Any) -> None:
+    """Spare a core's process that ends the search of its whole heap for garbage.
+
+    Python does so several times on its way out: seconds of CPU, on a busy machine a minute, in which no next
+    pod gets the accelerator. The end of the process frees all of it. vLLM does the same, on ROCm alone.
+    """
+    original(self)
+    if multiprocessing.current_process().name.startswith("EngineCore"):
+        gc.freeze()
 
 
 def write_promise(

@@ -19,9 +19,12 @@ from .storage import STATE_DIR, volumes
 
 CONTAINER = "main"
 USER_ID = 1000
+SLEEP_SECONDS = 5
 DRAIN_WAIT_SECONDS = 10
 """For Service proxies and balancers to learn that the pod is not ready."""
 STOP_MARGIN_SECONDS = 15
+FAILED_SECONDS = 15
+"""For a container that a probe gave up: nothing that it serves is worth the wait of a drain."""
 STARTUP_PROBE_SECONDS = 2
 READINESS_PROBE_SECONDS = 5
 # Of the container main, what the operator and the Service rely on: no podTemplate changes it.
@@ -44,25 +47,32 @@ class Version:
 
     pre_stop: Callable[[Engine], Object]
     pre_stop_seconds: int
+    probe_grace: Mapping[str, int]
+    """Added to the startup and the liveness probe. The kubelet runs preStop for them too."""
 
 
 def _sleep(_engine: Engine) -> Object:
-    return {"sleep": {"seconds": 5}}
+    return {"sleep": {"seconds": SLEEP_SECONDS}}
 
 
 def _drain(engine: Engine) -> Object:
     """Drain first, SIGTERM when no request can come any more.
 
-    `--shutdown-timeout` has no part in it: it lets streams end where this hook could not run.
+    `--shutdown-timeout` has no part in it: it lets streams end where this hook could not run. 1 means that
+    requests are still open. Any other failure is an engine image without the command: then as in version 1.
     """
-    command = [
+    words = (
         *("slidingserve", "drain", f"--state-dir={STATE_DIR}"),
         *(f"--wait={DRAIN_WAIT_SECONDS}", f"--timeout={engine.drain_timeout_seconds}"),
-    ]
-    return {"exec": {"command": command}}
+    )
+    script = f"{' '.join(words)} || {{ code=$?; [ $code = 1 ] || sleep {SLEEP_SECONDS}; exit $code; }}"
+    return {"exec": {"command": ["sh", "-c", script]}}
 
 
-VERSIONS = {1: Version(_sleep, 5), 2: Version(_drain, DRAIN_WAIT_SECONDS)}
+VERSIONS = {
+    1: Version(_sleep, SLEEP_SECONDS, {}),
+    2: Version(_drain, DRAIN_WAIT_SECONDS, {"terminationGracePeriodSeconds": FAILED_SECONDS}),
+}
 
 
 def current() -> int:
@@ -88,8 +98,9 @@ def resources(engine: Engine) -> Object:
     return out
 
 
-def probes(engine: Engine) -> Object:
+def probes(engine: Engine, version: int) -> Object:
     """Ready is one real token after start; alive is vLLM's own /health."""
+    grace = VERSIONS[version].probe_grace
     ready = {"httpGet": {"path": "/slidingserve/v1/ready", "port": "http"}}
     return {
         "startupProbe": {
@@ -97,6 +108,7 @@ def probes(engine: Engine) -> Object:
             "periodSeconds": STARTUP_PROBE_SECONDS,
             "timeoutSeconds": 5,
             "failureThreshold": -(-engine.startup_timeout_seconds // STARTUP_PROBE_SECONDS),
+            **grace,
         },
         "readinessProbe": {
             **ready,
@@ -109,6 +121,7 @@ def probes(engine: Engine) -> Object:
             "periodSeconds": 10,
             "timeoutSeconds": 10,
             "failureThreshold": 6,
+            **grace,
         },
     }
 
@@ -143,7 +156,7 @@ def own_template(resource: SLOServe, image: str, version: int) -> Object:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        **probes(engine),
+        **probes(engine, version),
     }
     if engine.env_from:
         container["envFrom"] = [e.model_dump(by_alias=True, exclude_none=True) for e in engine.env_from]

@@ -1,14 +1,16 @@
-"""What the wrappers keep in vLLM's output processor, and that it goes again."""
+"""What the wrappers keep in vLLM's output processor, and that it goes again; how a core ends."""
 
 from __future__ import annotations
 
+import gc
+import multiprocessing
 from types import SimpleNamespace as Fake
 
 import pytest
 from slidingserve.config import builtin
 from slidingserve.server.attainment import CURRENT, Counts, Tracker
 from slidingserve.server.promise import Asked, Promise
-from slidingserve.vllm_adapter.plugin import follow_request
+from slidingserve.vllm_adapter.plugin import end_core, follow_request
 
 
 @pytest.mark.parametrize("accepted_after_the_end", [False, True])
@@ -27,3 +29,20 @@ def test_nothing_is_kept_of_a_request_whose_exchange_is_over(accepted_after_the_
     finally:
         CURRENT.reset(token)
     assert not processor.slidingserve_followed
+
+
+@pytest.mark.parametrize(
+    ("process", "frozen"), [("EngineCore", True), ("EngineCore_DP1", True), ("MainProcess", False)]
+)
+def test_a_core_that_ends_is_spared_the_search_for_garbage_but_none_that_lives_on(
+    process: str, frozen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multiprocessing.current_process(), "name", process)
+    ended: list[object] = []
+    gc.unfreeze()
+    try:
+        end_core(ended.append, core := object())
+        assert ended == [core]
+        assert bool(gc.get_freeze_count()) == frozen
+    finally:
+        gc.unfreeze()

@@ -1,6 +1,9 @@
 """What a spec becomes: golden files, and the properties that no golden file can state."""
 
 import json
+import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,7 +84,7 @@ def test_the_default_image_stays_pinned_until_a_restart_field_changes() -> None:
 def newer(monkeypatch: pytest.MonkeyPatch) -> int:
     """An operator with one more template version."""
     version = pod.current() + 1
-    monkeypatch.setitem(pod.VERSIONS, version, Version(lambda _: {"exec": {"command": ["other"]}}, 30))
+    monkeypatch.setitem(pod.VERSIONS, version, Version(lambda _: {"exec": {"command": ["other"]}}, 30, {}))
     return version
 
 
@@ -131,14 +134,20 @@ def test_what_the_first_operator_did_not_know_is_a_restart_for_its_deployments(
     assert changed["metadata"]["annotations"][TEMPLATE_VERSION] == str(newer)
 
 
+@pytest.mark.parametrize("name", desired.inputs())
+def test_an_engine_that_is_made_anew_has_the_current_template(name: str) -> None:
+    made = child("Deployment", desired.inputs()[name])["metadata"]["annotations"]
+    assert made[TEMPLATE_VERSION] == str(pod.current())
+
+
 def test_the_grace_period_covers_pre_stop_and_drain_and_the_deadline_covers_all() -> None:
     of = resource(engine={"drainTimeoutSeconds": 300, "startupTimeoutSeconds": 900})
     spec = child("Deployment", of)["spec"]
     pod = spec["template"]["spec"]
     container = pod["containers"][0]
-    command = container["lifecycle"]["preStop"]["exec"]["command"]
+    command = shlex.split(container["lifecycle"]["preStop"]["exec"]["command"][2])
     assert command[:2] == ["slidingserve", "drain"]
-    options = dict(word.split("=") for word in command[2:])
+    options = dict(word.split("=") for word in command[2:5])
     assert f"--state-dir={options['--state-dir']}" in container["args"]
     assert int(options["--wait"]) >= 6, "clients keep a connection for 5 s without a request"
     assert int(options["--timeout"]) == 300
@@ -147,6 +156,33 @@ def test_the_grace_period_covers_pre_stop_and_drain_and_the_deadline_covers_all(
     assert spec["progressDeadlineSeconds"] > pod["terminationGracePeriodSeconds"] + 900
     probe = pod["containers"][0]["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] >= 900
+    for kind in ("startupProbe", "livenessProbe"):
+        grace = pod["containers"][0][kind]["terminationGracePeriodSeconds"]
+        assert grace < 30, "what a probe gave up is not waited for"
+
+
+@pytest.mark.parametrize(
+    ("status", "slept"),
+    [
+        pytest.param(0, False, id="drained"),
+        pytest.param(1, False, id="requests-are-open"),
+        pytest.param(2, True, id="an-older-image-without-the-command"),
+        pytest.param(127, True, id="no-such-program"),
+    ],
+)
+def test_an_engine_that_cannot_drain_sleeps_before_it_is_stopped(
+    status: int, slept: bool, tmp_path: Path
+) -> None:
+    """The hook as the container runs it, with stand-ins for the two programs that it calls."""
+    command = child("Deployment", resource())["spec"]["template"]["spec"]["containers"][0]["lifecycle"][
+        "preStop"
+    ]["exec"]["command"]
+    for name, script in (("slidingserve", f"exit {status}"), ("sleep", f"echo $1 > {tmp_path}/slept")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(command, env={"PATH": f"{tmp_path}:/bin"}, check=False)
+    assert done.returncode == status, "the kubelet's event tells it"
+    assert (tmp_path / "slept").exists() == slept
 
 
 def test_the_cpu_build_gets_shared_memory_even_for_one_rank() -> None:
