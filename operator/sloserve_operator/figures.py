@@ -13,7 +13,8 @@ from .attainment import Figure, overall
 from .view import Observed, PodView
 
 MOVING = ("attainment", "overallAttainment", "predictor")
-MOVING_OF_CLASS = ("attainment", "requests")
+STILL_CLASS = {"attainment": "", "requests": 0}
+STILL_POD = {"predictor": ""}
 
 
 def attainment_fields(found: Sequence[Figure]) -> Object:
@@ -68,11 +69,10 @@ def _percent(share: float) -> str:
 def settled(status: Mapping[str, Any]) -> Object:
     """The status without figures that move, and without sentences that name them."""
     out = {key: value for key, value in status.items() if key not in MOVING}
-    for name, fields in (("sloClasses", MOVING_OF_CLASS), ("pods", ("predictor",))):
+    for name, still in (("sloClasses", STILL_CLASS), ("pods", STILL_POD)):
         if name in out:
-            out[name] = [{k: v for k, v in item.items() if k not in fields} for item in out[name]]
+            out[name] = [{**item, **still} for item in out[name]]
     out["conditions"] = [
-        {k: v for k, v in c.items() if k != "message"} if c["type"] == "SLOMet" else c
-        for c in status.get("conditions") or []
+        {**c, "message": ""} if c["type"] == "SLOMet" else c for c in status.get("conditions") or []
     ]
     return out

@@ -47,6 +47,8 @@ BLOCKED_SECONDS = {
 }
 FIGURES_SECONDS = 60.0
 """Between two writes of a status in which figures alone have moved."""
+SCHEDULER_SECONDS = 20.0
+"""After a pod's end: the scheduler tries a pod that found no place again after up to 10 s."""
 MOST_RESTARTS = 5
 log = structlog.stdlib.get_logger("sloserve.reconcile")
 
@@ -82,6 +84,7 @@ class Reconciler:
         self._nudges: dict[Key, Nudges] = {}
         self._windows: dict[Key, Window] = {}
         self._written: dict[Key, float] = {}
+        self._drained: dict[Key, float] = {}
         self._uids: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> float | None:
@@ -110,8 +113,7 @@ class Reconciler:
         problem = await self._write_children(resource)
         observed = await observe(self._cache, self._engines, resource)
         await self._nudge(resource, observed)
-        window = self._windows.setdefault(resource.key, Window())
-        observed = replace(observed, recent=window.recent(observed.pods, self._clock()))
+        observed = self._remembered(resource.key, observed)
         subject = Subject(
             resource.name,
             resource.generation,
@@ -129,6 +131,15 @@ class Reconciler:
         if soon is not None:
             return soon
         return BLOCKED_SECONDS.get(problem.reason) if problem else self._poll
+
+    def _remembered(self, key: Key, observed: Observed) -> Observed:
+        """With what earlier passes saw."""
+        now = self._clock()
+        if observed.draining:
+            self._drained[key] = now
+        freed = now - self._drained.get(key, float("-inf")) < SCHEDULER_SECONDS
+        recent = self._windows.setdefault(key, Window()).recent(observed.pods, now)
+        return replace(observed, freed=freed, recent=recent)
 
     async def _write_children(self, resource: SLOServe) -> Problem | None:
         """All children in order, up to the first that cannot be had."""
@@ -202,7 +213,7 @@ class Reconciler:
                     log.warning("event not posted", reason=event["reason"], error=error.message)
 
     def _forget(self, key: Key) -> None:
-        for memory in (self._nudges, self._windows, self._written):
+        for memory in (self._nudges, self._windows, self._written, self._drained):
             memory.pop(key, None)
         if uid := self._uids.pop(key, None):
             self._children.forget(uid)

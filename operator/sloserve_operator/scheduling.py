@@ -32,6 +32,9 @@ def unscheduled(pod: PodView, observed: Observed, asked: Asked) -> Iterator[Why]
     elif observed.draining and "Insufficient" in text:
         old = names(observed.draining)
         yield Reason.WAITING_FOR_DRAIN, f"pod {pod.name} waits for {old} to end its running requests"
+    elif observed.freed and "Insufficient" in text:
+        what = "the scheduler to look again: the pod before it has just ended"
+        yield Reason.WAITING_FOR_DRAIN, f"pod {pod.name} waits for {what}"
     elif short:
         asks = " and ".join(f"{asked.accelerators[name]} {name}" for name in short)
         remedy = "Free or add accelerators, or lower spec.engine.tensorParallelSize or spec.replicas"
@@ -42,7 +45,8 @@ def unscheduled(pod: PodView, observed: Observed, asked: Asked) -> Iterator[Why]
 
 
 def _short_of(text: str, accelerators: Mapping[str, str]) -> list[str]:
-    return [name for name in accelerators if re.search(rf"Insufficient {re.escape(name)}(?![\w.-])", text)]
+    end = r"(?![\w-]|\.\w)"
+    return [name for name in accelerators if re.search(f"Insufficient {re.escape(name)}{end}", text)]
 
 
 def _unbound(pod: PodView, phases: Mapping[str, str], claims: tuple[str, ...], said: str) -> str:

@@ -82,7 +82,8 @@ class Observed:
     """Deployment, pods and live settings at one moment. `pods` has those that are to stay, oldest first.
 
     `ended`: pods that failed and stay as a record; `claims`: phase by name of the claims that we made;
-    `recent`: (good, all) requests by class over the attainment's window, of classes for which it is known.
+    `freed`: a pod ended just now, and the scheduler may not have looked since; `recent`: (good, all) requests
+    by class over the attainment's window, of classes for which it is known.
     """
 
     deployment: Mapping[str, Any] | None
@@ -91,4 +92,5 @@ class Observed:
     config: Written | None = None
     ended: Sequence[PodView] = ()
     claims: Mapping[str, str] = field(default_factory=dict)
+    freed: bool = False
     recent: Mapping[str, tuple[int, int]] = field(default_factory=dict)

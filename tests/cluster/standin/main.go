@@ -3,12 +3,13 @@
 //	serve          (the default) answer on PORT as an engine does
 //	deaf           listen, and never be ready
 //	die: TEXT      print TEXT to standard error and end with status 1
-//	kill           end by SIGKILL after five seconds of service
+//	kill           end after five seconds as SIGKILL ends a process (a container's first cannot send it to itself)
 //	eat            take memory until the kernel says no
+//	slow           serve, and take twenty seconds to drain
 //
 // PUT /stand-in replaces what it says of itself: {"ready": true, "healthy": true, "state": {...}}; keys that are left
 // out stay. `applied` of the state is read from the mounted settings unless the state given says otherwise.
-// `slidingserve drain` returns at once: there is nothing to drain.
+// `slidingserve drain` returns at once, but of a slow one: there is nothing to drain.
 package main
 
 import (
@@ -37,10 +38,13 @@ var (
 )
 
 func main() {
+	mode := os.Getenv("STAND_IN")
 	if len(os.Args) > 1 && os.Args[1] == "drain" {
+		if mode == "slow" {
+			time.Sleep(20 * time.Second)
+		}
 		return
 	}
-	mode := os.Getenv("STAND_IN")
 	if text, found := strings.CutPrefix(mode, "die: "); found {
 		fmt.Fprintln(os.Stderr, "INFO starting")
 		fmt.Fprintln(os.Stderr, text)
@@ -50,7 +54,7 @@ func main() {
 	case "deaf":
 		says.Ready = false
 	case "kill":
-		time.AfterFunc(5*time.Second, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
+		time.AfterFunc(5*time.Second, func() { os.Exit(137) })
 	case "eat":
 		eat()
 	}
