@@ -47,7 +47,7 @@ TROUBLES: dict[str, Object] = {
     "memory": stand_in("eat", resources={"limits": {"memory": "64Mi"}}),
     "killed": stand_in("kill"),
     "late": stand_in("deaf", startupTimeoutSeconds=30),
-    "frozen": stand_in(),
+    "frozen": stand_in("lazy"),
     "deaf": stand_in(),
     "stock": stand_in(),
     "pair": stand_in(replicas=2),
@@ -270,8 +270,14 @@ def test_an_eviction_is_told_with_its_cause(troubles: Troubles) -> None:
 
 
 def test_an_engine_that_fails_its_liveness_probe_is_told_so_and_comes_back(troubles: Troubles) -> None:
-    (event,) = until(lambda: troubles.events("frozen", "ProbeFailing"), "an event", 150)
-    assert "was restarted because it no longer answered its liveness probe (/health)" in event["note"]
+    words = "was restarted because it no longer answered its liveness probe (/health)"
+
+    def told() -> bool:
+        found = troubles.space.condition("frozen", "Ready")
+        return found["reason"] == "ProbeFailing" and words in found["message"]
+
+    until(told, words, 150)
+    assert troubles.events("frozen", "ProbeFailing")
     troubles.served("frozen")
 
 

@@ -2,6 +2,7 @@
 //
 //	serve          (the default) answer on PORT as an engine does
 //	deaf           listen, and never be ready
+//	lazy           be ready after ten seconds
 //	die: TEXT      print TEXT to standard error and end with status 1
 //	kill           end after five seconds as SIGKILL ends a process (a container's first cannot send it to itself)
 //	eat            take memory until the kernel says no
@@ -53,6 +54,9 @@ func main() {
 	switch mode {
 	case "deaf":
 		says.Ready = false
+	case "lazy":
+		says.Ready = false
+		time.AfterFunc(10*time.Second, func() { lock.Lock(); says.Ready = true; lock.Unlock() })
 	case "kill":
 		time.AfterFunc(5*time.Second, func() { os.Exit(137) })
 	case "eat":

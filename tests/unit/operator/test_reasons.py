@@ -32,11 +32,11 @@ def observed(name: str, **more: Any) -> Observed:
     return Observed(deployment, [PodView(pod) for pod in pods], **more)
 
 
-def edited(name: str, now: str = NOW, **changes: Any) -> tuple[Reason, str]:
+def edited(recording: str, **changes: Any) -> tuple[Reason, str]:
     """The reason when the main container's status of the only pod has other fields."""
-    deployment, (pod,) = copy.deepcopy(recorded(name))
+    deployment, (pod,) = copy.deepcopy(recorded(recording))
     pod["status"]["containerStatuses"][0].update(changes)
-    return why_not_ready(Observed(deployment, [PodView(pod)]), now)
+    return why_not_ready(Observed(deployment, [PodView(pod)]), NOW)
 
 
 @pytest.mark.parametrize(
@@ -171,12 +171,15 @@ def leaving(pod: Object, deadline: str, *conditions: Object) -> PodView:
 
 def test_a_pod_that_should_have_ended_long_ago_hangs_on_its_node() -> None:
     (pod,) = recorded("stock")[1]
-    for deadline, reason in (
-        ("2026-11-30T15:00:00Z", "NodeLost"),
-        ("2026-11-30T15:09:59Z", "WaitingForDrain"),
-    ):
-        found, message = why_not_ready(observed("gpus", draining=[leaving(pod, deadline)]), NOW)
+    for deadline, reason in (("15:00:00", "NodeLost"), ("15:09:59", "WaitingForDrain")):
+        old = leaving(pod, f"2026-11-30T{deadline}Z")
+        found, message = why_not_ready(observed("gpus", draining=[old]), NOW)
         assert found == reason, message
+
+
+def test_what_the_scheduler_said_before_the_old_pod_ended_is_not_held_against_the_new_one() -> None:
+    assert why_not_ready(observed("gpus", freed=True), NOW)[0] == "WaitingForDrain"
+    assert why_not_ready(observed("node", freed=True), NOW)[0] == "Unschedulable"
 
 
 def test_an_eviction_explains_what_follows_it() -> None:
@@ -218,11 +221,12 @@ HUB = "http://127.0.0.1:18431"
 # The last lines of vLLM 0.32 with huggingface_hub 2.4 and transformers, without our own line.
 STOCK_WORDS = {
     "TokenMissing": "OSError: You are trying to access a gated repo.\nMake sure to have access to it at"
-    f" https://huggingface.co/org/gated.\n401 Client Error.\n\nCannot access gated repo for url {HUB}/org/gated/"
-    "resolve/main/config.json.\nAccess to model org/gated is restricted. Please log in.",
+    f" https://huggingface.co/org/gated.\n401 Client Error.\n\nCannot access gated repo for url {HUB}/org/"
+    "gated/resolve/main/config.json.\nAccess to model org/gated is restricted. Please log in.",
     "TokenRefused": "OSError: You are trying to access a gated repo.\nMake sure to have access to it at"
-    f" https://huggingface.co/org/gated.\n403 Client Error.\n\nCannot access gated repo for url {HUB}/org/gated/"
-    "resolve/main/config.json.\nAccess to model org/gated is restricted and you are not in the authorized list.",
+    f" https://huggingface.co/org/gated.\n403 Client Error.\n\nCannot access gated repo for url {HUB}/org/"
+    "gated/resolve/main/config.json.\nAccess to model org/gated is restricted and you are not in the"
+    " authorized list.",
     "ModelNotFound": "OSError: org/absent is not a local folder and is not a valid model identifier listed on"
     " 'https://huggingface.co/models'\nIf this is a private repository, make sure to pass a token",
 }
