@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,6 +30,10 @@ def pod_of(space: Space, name: str = "chat") -> Object:
     found = json.loads(space.run("get", "pods", "-l", f"sloserve.dev/name={name}", "-o", "json"))["items"]
     (pod,) = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
     return dict(pod)
+
+
+def owners(space: Space, kind: str, name: str) -> list[Any]:
+    return list(space.must(kind, name)["metadata"].get("ownerReferences", []))
 
 
 def uid(space: Space, kind: str, name: str) -> str:
@@ -97,7 +102,7 @@ def test_a_child_whose_owner_reference_is_taken_away_is_taken_back(space: Space,
     for kind, name in kinds.items():
         space.run("patch", kind, name, "--type=json", "-p", patch)
     for kind, name in kinds.items():
-        until(lambda k=kind, n=name: space.must(k, n)["metadata"].get("ownerReferences"), f"{kind} is ours")
+        until(partial(owners, space, kind, name), f"{kind} is ours")
     assert {kind: uid(space, kind, name) for kind, name in kinds.items()} == before
     assert space.condition("chat", "Ready")["status"] == "True"
     assert pod_of(space)["metadata"]["uid"] == pod
@@ -126,11 +131,9 @@ def test_an_object_that_lacks_one_of_our_marks_stays_somebody_elses(
         del labels["app.kubernetes.io/managed-by"]
     if lacks == "name":
         labels["sloserve.dev/name"] = "other"
-    metadata = {
-        "name": "chat-config",
-        "labels": labels,
-        "annotations": {} if lacks == "hash" else annotations,
-    }
+    if lacks == "hash":
+        annotations = {}
+    metadata = {"name": "chat-config", "labels": labels, "annotations": annotations}
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mine": "1"}}
     manager = "kubectl" if lacks == "manager" else MANAGER
     space.run("create", "-f", "-", f"--field-manager={manager}", stdin=json.dumps(body))

@@ -25,7 +25,7 @@ def explain(error: BaseException, model: str = "") -> str:
     `model`: as it was asked for, if known.
     """
     for cause in _chain(error):
-        response = getattr(cause, "response", None)
+        response: Any = getattr(cause, "response", None)
         status = getattr(response, "status_code", 0)
         if status in (401, 403, 404):
             found = _URL.match(str(response.request.url))
