@@ -1,9 +1,9 @@
-"""What a model hub's refusal means, as one line for whoever reads a pod's status. Called by `entry` and `failure`.
+"""What a model hub's refusal means, as one line for whoever reads a pod's status. Called by `failure`.
 
 vLLM and transformers wrap the hub's answer in sentences that hide it ("a specific connection error"). The
-answer itself is still in the chain of causes, with the request that it was given to. The first words of a line
-(`MODEL`, `MISSING`, `REFUSED`) are part of the contract with the operator, which makes them the reason of the
-resource's condition.
+answer itself is still in the chain of causes, with the request that it was given to. The first words of a
+line (`MODEL`, `MISSING`, `REFUSED`) are part of the contract with the operator, which makes them the reason
+of the resource's condition.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def _refusal(kind: str, response: Any, hub: str, model: str) -> str:
         return f"{REFUSED}: {hub} does not know the token {told}; give one that is valid (HF_TOKEN)"
     if kind == "GatedRepoError" or response.status_code == 403:
         if with_token:
-            return f"{REFUSED}: {model} on {hub} is not open to this token {told}; ask for access with its account"
+            remedy = "ask for access with its account"
+            return f"{REFUSED}: {model} on {hub} is not open to this token {told}; {remedy}"
         return f"{MISSING}: {model} on {hub} is gated {told}; give a token that may read it (HF_TOKEN)"
     if kind == "RevisionNotFoundError":
         return f"{MODEL}: {model} on {hub} has no such revision {told}; correct --revision"
