@@ -1,7 +1,8 @@
-"""Models that a hub refuses: the real engine in a pod, a stand-in of the hub in another, why in the status."""
+"""Models that a hub refuses: a real engine in a pod, a stand-in of the hub in another, why in the status."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def test_a_model_that_the_hub_refuses_is_the_reason_with_what_to_do(kube: Kube, 
     }
     for name, (reason, words, remedy) in expected.items():
 
-        def look(name: str = name, reason: str = reason) -> Object | None:
+        def look(name: str = name, reason: str = reason) -> Mapping[str, str] | None:
             found = kube.condition(name, "Ready")
             return found if found.get("reason") == reason else None
 
