@@ -160,3 +160,21 @@ def events(space: Space) -> list[str]:
     items = json.loads(space.run("get", "events.events.k8s.io", "-o", "json"))["items"]
     ours = [e for e in items if e["regarding"]["kind"] == "SLOServe"]
     return sorted(f"{e['regarding']['name']} {e['action']} {e['reason']}" for e in ours)
+
+
+@pytest.mark.soak
+def test_a_node_that_no_longer_reports_is_the_reason(space: Space, operator: Operator) -> None:
+    """Takes the time after which Kubernetes believes it."""
+    served(space)
+    cluster = space.cluster
+    if not isinstance(cluster, LocalCluster):
+        pytest.skip("only a local cluster lets its kubelet be stopped")
+    kubelet = cluster.node.process("kubelet")
+    assert kubelet is not None
+    kubelet.kill()
+    try:
+        condition = space.reason("chat", "NodeLost", seconds=150)
+        assert "its node node1 no longer reports" in condition["message"]
+    finally:
+        cluster.node.start("kubelet")
+    space.reason("chat", "AllReplicasReady", seconds=120)

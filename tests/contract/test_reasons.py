@@ -124,6 +124,19 @@ def troubles(cluster: Cluster, crd: None, tmp_path_factory: pytest.TempPathFacto
     cluster.kubectl("delete", "namespace", name, "--wait=false")
 
 
+def test_an_engine_that_fails_its_liveness_probe_is_told_so_and_comes_back(troubles: Troubles) -> None:
+    """The first, as it shows for ten seconds only, a minute after the probe begins to fail."""
+    words = "was restarted because it no longer answered its liveness probe (/health)"
+
+    def told() -> bool:
+        found = troubles.space.condition("frozen", "Ready")
+        return found["reason"] == "ProbeFailing" and words in found["message"]
+
+    until(told, words, 150)
+    assert troubles.events("frozen", "ProbeFailing")
+    troubles.served("frozen")
+
+
 def test_too_few_accelerators_are_counted_and_the_scheduler_is_quoted(troubles: Troubles) -> None:
     message = troubles.said("gpus", "InsufficientGPU")
     assert "asks for 64 nvidia.com/gpu" in message
@@ -267,18 +280,6 @@ def test_an_eviction_is_told_with_its_cause(troubles: Troubles) -> None:
     (event,) = until(lambda: troubles.events("evicted", "Evicted"), "an event", 60)
     assert f"pod {name} has to leave its node (EvictionByEvictionAPI" in event["note"]
     troubles.served("evicted")
-
-
-def test_an_engine_that_fails_its_liveness_probe_is_told_so_and_comes_back(troubles: Troubles) -> None:
-    words = "was restarted because it no longer answered its liveness probe (/health)"
-
-    def told() -> bool:
-        found = troubles.space.condition("frozen", "Ready")
-        return found["reason"] == "ProbeFailing" and words in found["message"]
-
-    until(told, words, 150)
-    assert troubles.events("frozen", "ProbeFailing")
-    troubles.served("frozen")
 
 
 def test_describe_reads_the_reason_its_sentence_and_the_event(troubles: Troubles) -> None:
