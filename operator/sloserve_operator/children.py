@@ -11,7 +11,7 @@ from .api.conditions import Reason
 from .api.resource import Object, SLOServe, controller_of
 from .cache import Cache, Key
 from .desired.drift import drift
-from .desired.names import APPLIED_HASH
+from .desired.names import APPLIED_HASH, MANAGED_BY, MANAGER, NAME_LABEL
 from .kube import Kube, KubeError
 from .status import Problem
 from .telemetry import Telemetry
@@ -51,7 +51,8 @@ class Children:
             problem = await self._ensure(resource, desired)
         except KubeError as error:
             if error.status == 403:
-                return Problem(Reason.FORBIDDEN, str(error))
+                quota = "exceeded quota" in error.message
+                return Problem(Reason.QUOTA_EXCEEDED if quota else Reason.FORBIDDEN, str(error))
             if not error.refused:
                 raise
             problem = Problem(Reason.CHILD_REFUSED, str(error))
@@ -66,7 +67,9 @@ class Children:
         if live is None:
             return await self._create(resource, desired)
         if problem := _foreign(resource, live):
-            return problem
+            if not await self._orphan(resource, live):
+                return problem
+            log.info("adopted", kind=kind, child=key[1])
         if live["metadata"].get("deletionTimestamp"):
             return None  # it is made anew when it is gone
         if field_path := drift(_comparable(desired), live):
@@ -84,7 +87,7 @@ class Children:
             if error.status != 409:
                 raise
             live = await self.kube.get(kind, *key) or {}
-            if live and (problem := _foreign(resource, live)):
+            if live and (problem := _foreign(resource, live)) and not made_by_us(resource, live):
                 return problem
             if live:
                 self.cache.put(kind, live)
@@ -93,6 +96,16 @@ class Children:
         log.info("created", kind=kind, child=key[1])
         self.cache.put(kind, live)
         return None
+
+    async def _orphan(self, resource: SLOServe, cached: Object) -> bool:
+        """Whether it is a child of ours whose ownerReference somebody took away; the apply puts it back.
+
+        Asked of the live object: the cache holds no managedFields.
+        """
+        if controller_of(cached):
+            return False
+        live = await self.kube.get(cached["kind"], *_key(cached))
+        return live is not None and made_by_us(resource, live)
 
     async def _own(self, kind: str, key: Key) -> None:
         """Before the first apply to what a POST made, which left our fields under another entry."""
@@ -166,6 +179,20 @@ def _comparable(desired: Object) -> Object:
     """Without what only the path of the request says; metadata last, so that a log names the real cause."""
     rest = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "metadata")}
     return {**rest, "metadata": desired["metadata"]}
+
+
+def made_by_us(resource: SLOServe, live: Object) -> bool:
+    """Whether an object without a controller bears all that we leave on a child of this resource: its labels,
+    our hash, and our name among those that wrote its fields. Nobody gets these by accident."""
+    meta = live["metadata"]
+    labels = meta.get("labels") or {}
+    return (
+        controller_of(live) is None
+        and labels.get(MANAGED_BY) == MANAGER
+        and labels.get(NAME_LABEL) == resource.name
+        and APPLIED_HASH in (meta.get("annotations") or {})
+        and any(entry.get("manager") == MANAGER for entry in meta.get("managedFields") or [])
+    )
 
 
 def _foreign(resource: SLOServe, live: Object) -> Problem | None:

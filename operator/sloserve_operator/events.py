@@ -13,8 +13,11 @@ WARNINGS = {
     Reason.INVALID_SPEC, Reason.CHILD_REFUSED, Reason.NAME_COLLISION, Reason.FORBIDDEN, Reason.UNSCHEDULABLE,
     Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP, Reason.REPLICA_FAILURE,
     Reason.DEADLINE_EXCEEDED, Reason.CONFIG_REJECTED, Reason.POD_UNREACHABLE, Reason.FALLBACK,
+    Reason.QUOTA_EXCEEDED, Reason.CLAIM_MISSING, Reason.CLAIM_UNBOUND, Reason.MODEL_NOT_FOUND,
+    Reason.TOKEN_MISSING, Reason.TOKEN_REFUSED, Reason.OUT_OF_MEMORY, Reason.PROBE_FAILING, Reason.KILLED,
+    Reason.NODE_LOST, Reason.INSUFFICIENT_GPU, Reason.EVICTED, Reason.OBJECTIVE_MISSED,
 }  # fmt: skip
-NEWS = {Reason.ALL_REPLICAS_READY, Reason.SCALED_TO_ZERO, Reason.APPLIED}
+NEWS = {Reason.ALL_REPLICAS_READY, Reason.SCALED_TO_ZERO, Reason.APPLIED, Reason.OBJECTIVES_MET}
 
 
 def transitions(
@@ -36,23 +39,16 @@ def transitions(
         if before.get(kind) == state or reason in told or reason not in WARNINGS | NEWS:
             continue
         told.add(reason)
-        yield event(
-            obj,
-            "Warning" if reason in WARNINGS else "Normal",
-            reason,
-            kind,
-            condition["message"],
-            now,
-            instance,
-        )
+        # An operator that was killed in between may come here twice: the API server knows the name then.
+        stamp = digest([obj["metadata"]["uid"], kind, *state, condition["lastTransitionTime"]], 16)
+        yield event(obj, stamp, kind, condition, now, instance)
 
 
 def event(
-    obj: Mapping[str, Any], kind: str, reason: str, action: str, note: str, now: str, instance: str
+    obj: Mapping[str, Any], stamp: str, action: str, condition: Mapping[str, Any], now: str, instance: str
 ) -> dict[str, Any]:
     """One events.k8s.io/v1 event about the resource."""
-    meta = obj["metadata"]
-    stamp = digest([meta["uid"], now, action, reason], 16)
+    meta, reason = obj["metadata"], condition["reason"]
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -62,8 +58,8 @@ def event(
         "reportingInstance": instance[:128],
         "action": action,
         "reason": reason,
-        "type": kind,
-        "note": note[:NOTE_LENGTH],
+        "type": "Warning" if reason in WARNINGS else "Normal",
+        "note": condition["message"][:NOTE_LENGTH],
         "regarding": {
             "apiVersion": API_VERSION,
             "kind": KIND,

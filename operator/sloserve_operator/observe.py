@@ -28,11 +28,14 @@ async def observe(cache: Cache, engines: EngineReader, resource: SLOServe) -> Ob
     pods.sort(key=lambda pod: (str(pod.obj["metadata"].get("creationTimestamp", "")), pod.name))
     kept = [pod for pod in pods if not pod.terminating and not pod.finished]
     views = await asyncio.gather(*(_ask(engines, pod) for pod in kept))
+    claims = cache.owned("PersistentVolumeClaim", resource.key)
     return Observed(
         deployment=deployment,
         pods=views,
-        draining=[pod for pod in pods if pod.terminating],
+        draining=[pod for pod in pods if pod.terminating and not pod.finished],
         config=config.written(config_map),
+        ended=[pod for pod in pods if pod.finished],
+        claims={claim["metadata"]["name"]: (claim.get("status") or {}).get("phase", "") for claim in claims},
     )
 
 

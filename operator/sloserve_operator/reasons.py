@@ -1,18 +1,23 @@
 """Why a resource is not ready, read from its Deployment and pods. Pure; called by `status`.
 
 The sentences are those of the scheduler, the kubelet and the engine itself, taken from the objects' status:
-no logs and no Secrets are read.
+no logs, no events and no Secrets are read. Each names the object, the figure and the remedy.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from typing import Any
 
 from .api.conditions import Reason
-from .view import Observed, PodView
+from .asked import Asked, asked
+from .containers import container_reason
+from .scheduling import Why, names, unscheduled
+from .view import NEVER, Observed, PodView, when
 
-PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
-CONFIG = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-Why = tuple[Reason, str]
+# An eviction explains what follows it for so long; the pod itself stays as a record for much longer.
+RECENT = timedelta(minutes=10)
+# A pod that should have ended this long ago hangs on a node that does not answer.
+OVERDUE = timedelta(minutes=2)
 
 
 def condition(obj: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
@@ -21,70 +26,91 @@ def condition(obj: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
     return next((c for c in conditions if c["type"] == kind), {})
 
 
-def why_not_ready(observed: Observed) -> Why:
-    """The gravest reason among the pods, else that of the Deployment."""
-    found = [why for pod in observed.pods if not pod.ready for why in _pod(pod, observed)]
-    failure = condition(observed.deployment, "ReplicaFailure")
-    if failure.get("status") == "True":
-        found.append((Reason.REPLICA_FAILURE, failure.get("message", "")))
+def why_not_ready(observed: Observed, now: str) -> Why:
+    """The gravest reason among the pods and the Deployment."""
+    wanted = asked(observed.deployment)
+    found = [why for pod in observed.pods if not pod.ready for why in _pod(pod, observed, wanted)]
+    found += [*_failure(observed), *_ended(observed, now), *_overdue(observed, now)]
     order = list(Reason)
     if found:
         return min(found, key=lambda why: order.index(why[0]))
     if observed.draining:
-        return (
-            Reason.WAITING_FOR_DRAIN,
-            f"waiting for {_names(observed.draining)} to end its running requests",
-        )
+        old = names(observed.draining)
+        return Reason.WAITING_FOR_DRAIN, f"waiting for {old} to end its running requests"
+    if text := paused(observed):
+        return Reason.PAUSED, text
     return Reason.PENDING, "the Deployment has not made its pods yet"
 
 
-def _pod(pod: PodView, observed: Observed) -> Iterator[Why]:
-    scheduled = pod.condition("PodScheduled") or {}
-    if scheduled.get("status") == "False":
-        text = scheduled.get("message", "")
-        if observed.draining and "Insufficient" in text:
-            yield (
-                Reason.WAITING_FOR_DRAIN,
-                f"pod {pod.name} waits for {_names(observed.draining)} to end its running requests",
-            )
-        else:
-            yield Reason.UNSCHEDULABLE, f"pod {pod.name}: {text}"
+def paused(observed: Observed) -> str:
+    """The sentence on a Deployment that somebody paused; "" if nobody did."""
+    deployment = observed.deployment or {}
+    if not (deployment.get("spec") or {}).get("paused"):
+        return ""
+    return f"the Deployment is paused: kubectl rollout resume deployment {deployment['metadata']['name']}"
+
+
+def _failure(observed: Observed) -> Iterator[Why]:
+    """What the API server says to the controller that makes the pods."""
+    failure = condition(observed.deployment, "ReplicaFailure")
+    if failure.get("status") != "True":
         return
-    for container in pod.status.get("containerStatuses") or []:
-        yield from _container(pod, container)
-    if not pod.status.get("containerStatuses"):
-        yield Reason.STARTING, f"pod {pod.name} is being set up on its node"
-
-
-def _container(pod: PodView, container: Mapping[str, Any]) -> Iterator[Why]:
-    state = container.get("state") or {}
-    waiting = state.get("waiting") or {}
-    reason, message = waiting.get("reason", ""), waiting.get("message", "")
-    ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
-    if reason in PULL:
-        yield Reason.IMAGE_PULL, f"pod {pod.name}: {message or reason}"
-    elif reason in CONFIG:
-        yield Reason.CONTAINER_CONFIG, f"pod {pod.name}: {message or reason}"
-    elif ended and (
-        reason == "CrashLoopBackOff" or container.get("restartCount", 0) or state.get("terminated")
-    ):
-        yield (
-            Reason.CRASH_LOOP,
-            f"pod {pod.name} ended with exit code {ended.get('exitCode')}: {_error_line(ended)}",
-        )
-    elif state.get("running"):
-        yield Reason.STARTING, f"pod {pod.name} loads the model and calibrates, or does not answer its probe"
+    text = str(failure.get("message", ""))
+    if "exceeded quota" in text:
+        yield Reason.QUOTA_EXCEEDED, f"{text}. Raise the ResourceQuota, or lower what the pods ask for"
     else:
-        yield Reason.STARTING, f"pod {pod.name}: {message or reason or 'waiting'}"
+        yield Reason.REPLICA_FAILURE, text
 
 
-def _error_line(ended: Mapping[str, Any]) -> str:
-    """Last line of a container's last words that names an error, else its last line."""
-    lines = [line.strip() for line in str(ended.get("message") or "").splitlines() if line.strip()]
-    errors = [line for line in lines if "Error" in line or "error:" in line.lower()]
-    chosen = (errors or lines)[-1:]
-    return (chosen[0] if chosen else str(ended.get("reason", "no message")))[:1000]
+def _pod(pod: PodView, observed: Observed, wanted: Asked) -> Iterator[Why]:
+    if pod.condition("PodScheduled").get("status") == "False":
+        yield from unscheduled(pod, observed, wanted)
+        return
+    containers = pod.status.get("containerStatuses") or []
+    before = [c for c in pod.status.get("initContainerStatuses") or [] if not _done(c)]
+    for container in before[:1] or containers:
+        yield from container_reason(pod, container, wanted)
+    if not containers:
+        yield Reason.STARTING, f"pod {pod.name} is being set up on its node"
+    elif all(container.get("ready") for container in containers):
+        node = (pod.obj.get("spec") or {}).get("nodeName", "?")
+        yield (
+            Reason.NODE_LOST,
+            f"pod {pod.name} is not ready although its containers are: its node {node} no longer reports, or"
+            f" a readiness gate holds it. kubectl describe node {node}",
+        )
 
 
-def _names(pods: Sequence[PodView]) -> str:
-    return ", ".join(f"pod {pod.name}" for pod in pods)
+def _done(init: Mapping[str, Any]) -> bool:
+    """Of an init container: it ended well, or it is a sidecar that runs."""
+    ended = (init.get("state") or {}).get("terminated") or {}
+    return ended.get("exitCode") == 0 or bool(init.get("started"))
+
+
+def _ended(observed: Observed, now: str) -> Iterator[Why]:
+    """The last pod that its node ended just now, or that the cluster makes leave it."""
+    for pod in reversed(observed.draining):
+        disruption = pod.condition("DisruptionTarget")
+        if disruption.get("status") == "True":
+            why = f"{disruption.get('reason')}: {disruption.get('message', '')}"
+            yield Reason.EVICTED, f"pod {pod.name} has to leave its node ({why}). Another takes its place"
+            return
+    for pod in reversed(observed.ended):
+        times = [when(c.get("lastTransitionTime")) for c in pod.status.get("conditions") or []]
+        reason, text = pod.status.get("reason"), pod.status.get("message", "")
+        if reason and times and when(now) - max(times) < RECENT:
+            why = f"{reason}: {text}"
+            yield Reason.EVICTED, f"pod {pod.name} was ended by its node ({why}). Another takes its place"
+            return
+
+
+def _overdue(observed: Observed, now: str) -> Iterator[Why]:
+    """A pod of ours that should long have ended: nothing but its node can say that it has."""
+    for pod in observed.draining:
+        due = when(pod.obj["metadata"].get("deletionTimestamp"))
+        if NEVER < due < when(now) - OVERDUE:
+            node = (pod.obj.get("spec") or {}).get("nodeName", "?")
+            late = f"pod {pod.name} should have ended at {due:%H:%M:%S}: its node {node} does not answer"
+            remedy = f"If the node is gone for good: kubectl delete pod {pod.name} --force"
+            yield Reason.NODE_LOST, f"{late}. {remedy}"
+            return

@@ -6,7 +6,7 @@ between any two steps: everything it needs is read anew from what exists.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import structlog
@@ -14,13 +14,15 @@ import structlog
 from .api import KIND
 from .api.conditions import Reason
 from .api.resource import InvalidSpecError, Object, SLOServe
-from .cache import Cache, Key
+from .attainment import Window
+from .cache import Cache, Key, key_of
 from .children import Again, Children
 from .desired import Context, build
 from .desired.policies import operator_peer
 from .desired.workload import endpoint
 from .engine_metrics import EngineReader
 from .events import transitions
+from .figures import settled
 from .kube import Kube, KubeError
 from .nudge import Nudges
 from .observe import children, observe
@@ -32,7 +34,16 @@ from .view import Observed
 PRUNED = {"ServiceAccount", "ConfigMap", "Service", "NetworkPolicy", "PodDisruptionBudget", "Deployment"}
 NEEDED_BY_PODS = {"ServiceAccount", "ConfigMap", "PersistentVolumeClaim"}
 # Foreign objects bear none of our labels, so no watch tells when they go.
-BLOCKED_SECONDS = {Reason.WAITING_FOR_CLEANUP: 2.0, Reason.NAME_COLLISION: 10.0, Reason.FORBIDDEN: 30.0}
+BLOCKED_SECONDS = {
+    Reason.WAITING_FOR_CLEANUP: 2.0,
+    Reason.NAME_COLLISION: 10.0,
+    Reason.FORBIDDEN: 30.0,
+    Reason.QUOTA_EXCEEDED: 30.0,
+}
+FIGURES_SECONDS = 60.0
+"""Between two writes of a status in which figures alone have moved."""
+SCHEDULER_SECONDS = 20.0
+"""After a pod's end: the scheduler tries a pod that found no place again after up to 10 s."""
 MOST_RESTARTS = 5
 log = structlog.stdlib.get_logger("sloserve.reconcile")
 
@@ -68,6 +79,9 @@ class Reconciler:
         self._clock, self._wall = clock, wall
         self._children = Children(kube, cache, telemetry)
         self._nudges: dict[Key, Nudges] = {}
+        self._windows: dict[Key, Window] = {}
+        self._written: dict[Key, float] = {}
+        self._drained: dict[Key, float] = {}
         self._uids: dict[Key, str] = {}
 
     async def reconcile(self, key: Key) -> float | None:
@@ -96,8 +110,14 @@ class Reconciler:
         problem = await self._write_children(resource)
         observed = await observe(self._cache, self._engines, resource)
         await self._nudge(resource, observed)
+        observed = self._remembered(resource.key, observed)
         subject = Subject(
-            resource.name, resource.generation, resource.spec.replicas, endpoint(resource), resource.status
+            resource.name,
+            resource.generation,
+            resource.spec.replicas,
+            endpoint(resource),
+            resource.status,
+            resource.spec.slo_classes,
         )
         await self._report(obj, subject, observed, problem)
         known = self._cache.get(KIND, resource.key)
@@ -108,6 +128,15 @@ class Reconciler:
         if soon is not None:
             return soon
         return BLOCKED_SECONDS.get(problem.reason) if problem else self._poll
+
+    def _remembered(self, key: Key, observed: Observed) -> Observed:
+        """With what earlier passes saw."""
+        now = self._clock()
+        if observed.draining:
+            self._drained[key] = now
+        freed = now - self._drained.get(key, float("-inf")) < SCHEDULER_SECONDS
+        recent = self._windows.setdefault(key, Window()).recent(observed.pods, now)
+        return replace(observed, freed=freed, recent=recent)
 
     async def _write_children(self, resource: SLOServe) -> Problem | None:
         """All children in order. Returns: what stands in the way of the first that cannot be had.
@@ -162,9 +191,12 @@ class Reconciler:
         now = self._wall()
         status = compute(subject, observed, problem, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
         self._telemetry.show(obj["metadata"]["namespace"], subject.name, subject.replicas, status)
-        old = obj.get("status") or {}
+        old, key = obj.get("status") or {}, key_of(obj)
         if same(status, old):
             return
+        just_now = self._clock() - self._written.get(key, float("-inf")) < FIGURES_SECONDS
+        if just_now and same(settled(status), settled(old)):
+            return  # a later look writes the figures
         try:
             answer = await self._kube.apply_status(obj["metadata"], status)
         except KubeError as error:
@@ -173,6 +205,7 @@ class Reconciler:
             self._telemetry.write(KIND, "status", str(error.status))
             raise
         self._telemetry.write(KIND, "status")
+        self._written[key] = self._clock()
         self._cache.put(KIND, answer)
         ready = next(c for c in status["conditions"] if c["type"] == "Ready")
         log.info("status", ready=ready["status"], reason=ready["reason"], pods=status["readyReplicas"])
@@ -187,10 +220,12 @@ class Reconciler:
             try:
                 await self._kube.event(event)
             except KubeError as error:
-                log.warning("event not posted", reason=event["reason"], error=error.message)
+                if error.status != 409:  # else it was posted before
+                    log.warning("event not posted", reason=event["reason"], error=error.message)
 
     def _forget(self, key: Key) -> None:
-        self._nudges.pop(key, None)
+        for memory in (self._nudges, self._windows, self._written, self._drained):
+            memory.pop(key, None)
         if uid := self._uids.pop(key, None):
             self._children.forget(uid)
             self._telemetry.forget(*key)

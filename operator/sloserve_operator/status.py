@@ -3,17 +3,20 @@
 `problem` is what kept the children from being written, if anything did; all else is read from `Observed`.
 """
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .api.conditions import Condition, Reason, Status, merge
+from .api.conditions import Condition, Reason, merge
 from .api.resource import Object
+from .api.spec_slo import SLOClass
 from .api.status import SLOServeStatus
+from .attainment import Figure, figures, slo_met
+from .config_status import config_applied, config_behind, last_words
 from .desired.names import selector
-from .reasons import condition, why_not_ready
-from .view import Observed, PodView, label
+from .figures import attainment_fields, predictor_fields, predictor_of
+from .reasons import condition, paused, why_not_ready
+from .view import Observed, PodView
 
 
 @dataclass(frozen=True)
@@ -38,28 +41,34 @@ class Subject:
     replicas: int
     endpoint: str
     status: Mapping[str, Any]
+    classes: Sequence[SLOClass] = ()
 
 
 def compute(subject: Subject, observed: Observed, problem: Problem | None, now: str) -> Object:
     """The whole status as it is written; absent fields are left out. `now` is RFC 3339 in UTC."""
     counts = (observed.deployment or {}).get("status") or {}
+    found = figures(subject.classes, observed.pods, observed.recent)
+    generations = last_words(observed.pods, subject.status)
+    applied = config_applied(observed, problem.message if problem else "")
     conditions = [
         spec_valid(problem),
         progressing(subject, observed, problem),
-        config_applied(observed, problem),
-        ready(subject, observed, problem),
+        applied,
+        _slo_met(found, problem),
+        ready(subject, observed, problem, applied, generations, now),
     ]
     status: Object = {
         "observedGeneration": subject.generation,
         "replicas": counts.get("replicas", 0),
         "readyReplicas": counts.get("readyReplicas", 0),
+        "engines": f"{counts.get('readyReplicas', 0)}/{subject.replicas}",
         "selector": ",".join(f"{key}={value}" for key, value in selector(subject.name).items()),
         "endpoint": subject.endpoint,
         "conditions": merge(subject.status.get("conditions") or [], conditions, subject.generation, now),
-        "pods": [_pod(pod) for pod in sorted(observed.pods, key=lambda pod: pod.name)],
+        "pods": [_pod(pod, generations) for pod in sorted(observed.pods, key=lambda pod: pod.name)],
+        **attainment_fields(found),
+        **predictor_fields(observed),
     }
-    if text := attainment(observed):
-        status["attainment"] = text
     if observed.config:
         status["config"] = asdict(observed.config)
     elif saved := subject.status.get("config"):
@@ -72,26 +81,18 @@ def same(new: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     return SLOServeStatus.model_validate(new) == SLOServeStatus.model_validate(old)
 
 
-def _pod(pod: PodView) -> Object:
+def _pod(pod: PodView, generations: Mapping[str, int]) -> Object:
     out: Object = {"name": pod.name, "ready": pod.ready}
+    if pod.name in generations:
+        out["appliedGeneration"] = generations[pod.name]
     if pod.state:
-        if pod.state.applied.revision:
-            out["appliedGeneration"] = pod.state.applied.generation
-        out |= {k: v for k, v in (("policy", pod.state.policy), ("alpha", pod.state.alpha)) if v is not None}
+        said = (
+            ("policy", pod.state.policy),
+            ("alpha", pod.state.alpha),
+            ("predictor", predictor_of(pod.state) or None),
+        )
+        out |= {name: value for name, value in said if value is not None}
     return out
-
-
-def attainment(observed: Observed) -> str:
-    """`dialogue 99.4 % (n=1830), ...`: share of requests since the engines started, summed over the pods."""
-    good: Counter[str] = Counter()
-    total: Counter[str] = Counter()
-    for pod in observed.pods:
-        for name, count in (pod.state.classes if pod.state else {}).items():
-            good[name] += count.good
-            total[name] += count.good + count.violations.get("request", 0)
-    return ", ".join(
-        f"{n} {100 * good[n] / total[n]:.1f} % (n={total[n]})" for n in sorted(total) if total[n]
-    )
 
 
 def spec_valid(problem: Problem | None) -> Condition:
@@ -101,8 +102,17 @@ def spec_valid(problem: Problem | None) -> Condition:
     return Condition("SpecValid", "True", Reason.VALID, "the spec is accepted")
 
 
+def _slo_met(found: Sequence[Figure], problem: Problem | None) -> Condition:
+    if problem and problem.reason is Reason.INVALID_SPEC:
+        return Condition("SLOMet", "Unknown", problem.reason, problem.message)
+    return slo_met(found)
+
+
 def rolled_out(subject: Subject, observed: Observed) -> bool:
-    """Done = the Deployment saw its own generation, and all pods are new and available."""
+    """Done = the Deployment saw its own generation, all pods are new and available, and are there in fact.
+
+    The last, because a Deployment's counts are of its controller's last look, which may be long ago.
+    """
     deployment = observed.deployment or {}
     counts = deployment.get("status") or {}
     return (
@@ -111,6 +121,7 @@ def rolled_out(subject: Subject, observed: Observed) -> bool:
         and counts.get("updatedReplicas", 0) == subject.replicas
         and counts.get("availableReplicas", 0) == subject.replicas
         and counts.get("replicas", 0) == subject.replicas
+        and sum(pod.ready for pod in observed.pods) >= subject.replicas
     )
 
 
@@ -119,7 +130,9 @@ def progressing(subject: Subject, observed: Observed, problem: Problem | None) -
     if problem:
         return Condition("Progressing", "False", Reason.BLOCKED, problem.message)
     if rolled_out(subject, observed):
-        return Condition("Progressing", "False", Reason.STABLE, "all engines run what the spec says")
+        return Condition("Progressing", "False", Reason.STABLE, "all engines are of the last rollout")
+    if text := paused(observed):
+        return Condition("Progressing", "False", Reason.PAUSED, text)
     deadline = condition(observed.deployment, "Progressing")
     if deadline.get("reason") == "ProgressDeadlineExceeded":
         return Condition("Progressing", "False", Reason.DEADLINE_EXCEEDED, deadline.get("message", ""))
@@ -129,52 +142,27 @@ def progressing(subject: Subject, observed: Observed, problem: Problem | None) -
     return Condition("Progressing", "True", Reason.ROLLING_OUT, text)
 
 
-def config_applied(observed: Observed, problem: Problem | None) -> Condition:
-    """Whether every pod reports the settings last written; a pod that has not reported does not count."""
-    status, reason, message = _config_verdict(observed, problem)
-    return Condition("ConfigApplied", status, reason, message)
+def ready(
+    subject: Subject,
+    observed: Observed,
+    problem: Problem | None,
+    applied: Condition,
+    generations: Mapping[str, int],
+    now: str,
+) -> Condition:
+    """The summary: all engines serve what the spec says, pods and live settings alike.
 
-
-def _config_verdict(observed: Observed, problem: Problem | None) -> tuple[Status, Reason, str]:
-    pods, config = observed.pods, observed.config
-    if config is None or (problem and not pods):
-        text = problem.message if problem else "the ConfigMap is not written yet"
-        return "False", Reason.NOT_WRITTEN, text
-    wanted = f"generation {config.generation}"
-    if not pods:
-        return "Unknown", Reason.NO_PODS, f"{wanted} waits for a pod"
-    for pod in pods:
-        rejected = pod.state.rejected if pod.state else None
-        if pod.state and rejected and rejected.revision == config.revision:
-            held = pod.state.applied
-            kept = f"generation {held.generation} stays" if held.revision else "built-in settings are"
-            text = f"pod {pod.name} refuses {wanted}: {rejected.message}; {kept} in force"
-            return "False", Reason.CONFIG_REJECTED, text
-    behind = [pod for pod in pods if not pod.state or label(pod.state.applied) != config]
-    if not behind:
-        plural = "pod" if len(pods) == 1 else "pods"
-        return "True", Reason.APPLIED, f"{wanted} is in force in {len(pods)} {plural}"
-    if lost := next((pod for pod in behind if pod.ready and pod.unreachable), None):
-        return "False", Reason.POD_UNREACHABLE, f"pod {lost.name} {lost.unreachable}"
-    said = ", ".join(_report_of(pod) for pod in behind[:5])
-    text = f"{wanted} is in force in {len(pods) - len(behind)} of {len(pods)} pods; {said}"
-    return "False", Reason.WAITING_FOR_PODS, text
-
-
-def _report_of(pod: PodView) -> str:
-    if pod.state is None or not pod.state.applied.revision:
-        return f"{pod.name} has not reported yet"
-    return f"{pod.name} has generation {pod.state.applied.generation}"
-
-
-def ready(subject: Subject, observed: Observed, problem: Problem | None) -> Condition:
-    """The summary: all engines serve what the spec says."""
+    A pod that is out of reach goes by its last word: an engine that is too busy to answer us is still ready.
+    """
     if problem:
         return Condition("Ready", "False", problem.reason, problem.message)
     if subject.replicas == 0:
         return Condition("Ready", "False", Reason.SCALED_TO_ZERO, "replicas is 0: no engine serves")
     if not rolled_out(subject, observed):
-        return Condition("Ready", "False", *why_not_ready(observed))
+        return Condition("Ready", "False", *why_not_ready(observed, now))
+    if config_behind(observed, generations):
+        text = f"all engines serve, but not all with the settings of the spec: {applied.message}"
+        return Condition("Ready", "False", Reason.CONFIG_NOT_APPLIED, text)
     stock = next((pod for pod in observed.pods if pod.state and pod.state.fallback), None)
     if stock and stock.state and stock.state.fallback:
         text = f"pod {stock.name} runs vLLM's own scheduler: {stock.state.fallback.reason}"

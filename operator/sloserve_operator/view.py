@@ -1,11 +1,19 @@
 """What one reconcile saw, as plain data: made by `observe`, read by `status` and `nudge`. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from .api.engine import EngineState, Label
 from .desired.config import Written
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+def when(text: str | None) -> datetime:
+    """A time of Kubernetes; NEVER, which is before all others, if there is none."""
+    return datetime.fromisoformat(text) if text else NEVER
 
 
 def label(said: Label) -> Written:
@@ -48,8 +56,13 @@ class PodView:
 
     @property
     def ready(self) -> bool:
-        """Whether the kubelet calls it Ready."""
-        return (self.condition("Ready") or {}).get("status") == "True"
+        """Whether it is Ready, which is what Services go by."""
+        return self.condition("Ready").get("status") == "True"
+
+    @property
+    def ready_since(self) -> datetime:
+        """When it became Ready, or ceased to be."""
+        return when(self.condition("Ready").get("lastTransitionTime"))
 
     @property
     def address(self) -> str | None:
@@ -59,16 +72,25 @@ class PodView:
         )
         return str(self.status["podIP"]) if running and self.status.get("podIP") else None
 
-    def condition(self, kind: str) -> Mapping[str, Any] | None:
-        """One condition of the pod."""
-        return next((c for c in self.status.get("conditions") or [] if c["type"] == kind), None)
+    def condition(self, kind: str) -> Mapping[str, Any]:
+        """One condition of the pod, or an empty mapping."""
+        return next((c for c in self.status.get("conditions") or [] if c["type"] == kind), {})
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Deployment, pods and live settings at one moment. `pods` has those that are to stay, oldest first."""
+    """Deployment, pods and live settings at one moment. `pods` has those that are to stay, oldest first.
+
+    `ended`: pods that failed and stay as a record; `claims`: phase by name of the claims that we made;
+    `freed`: a pod ended just now, and the scheduler may not have looked since; `recent`: (good, all) requests
+    by class over the attainment's window, of classes for which it is known.
+    """
 
     deployment: Mapping[str, Any] | None
     pods: Sequence[PodView]
     draining: Sequence[PodView] = ()
     config: Written | None = None
+    ended: Sequence[PodView] = ()
+    claims: Mapping[str, str] = field(default_factory=dict)
+    freed: bool = False
+    recent: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -1,17 +1,29 @@
-"""Pods for the tests of the cluster itself: the probe image, and manifests around it."""
+"""Small images for tests that need pods: the probe with manifests around it, and a stand-in for an engine."""
 
 import json
 from typing import Any
 
+from tests.cluster import cache, oci, tools
 from tests.cluster.api import Cluster
 from tests.cluster.runtime import binary_image
 
 PROBE = "localhost/slidingserve/probe:1"
+STAND_IN = "localhost/slidingserve/standin:1"
+"""Runs as an engine's image does; tests/cluster/standin/main.go says what it can be told to do."""
 
 
 def load_probe(cluster: Cluster) -> None:
     """Load the probe image; a no-op where the cluster has it."""
     cluster.load_image(binary_image("probe", PROBE), PROBE)
+
+
+def load_stand_in(cluster: Cluster) -> None:
+    """Load the stand-in for an engine; a no-op where the cluster has it."""
+    binary = tools.path("standin")
+    key = cache.digest(binary.parent.name, STAND_IN)
+    place = {"/usr/bin/slidingserve": binary}
+    layout = cache.make("images", "standin", key, lambda work: oci.write_image(work, STAND_IN, place, {}))
+    cluster.load_image(layout, STAND_IN)
 
 
 def pod(name: str, *arguments: str, **spec: Any) -> dict[str, Any]:

@@ -63,6 +63,7 @@ TABLE = {
         ),
         Tool("pause", "slidingserve.dev/tests/cluster/pause", "1", "source", "pause"),
         Tool("probe", "slidingserve.dev/tests/cluster/probe", "1", "source", "probe"),
+        Tool("standin", "slidingserve.dev/tests/cluster/standin", "1", "source", "standin"),
         Tool("coredns", "github.com/coredns/coredns", "v1.15.0", "install"),
         Tool(
             "helm", "helm.sh/helm/v3", "v3.22.0", "install", "cmd/helm",

@@ -32,9 +32,9 @@ def test_a_resource_gets_its_children_and_says_so_in_columns(space: Space, opera
         "serviceaccount/chat",
     ]  # fmt: skip
     head, row = space.run("get", "slos").splitlines()
-    assert head.split() == ["NAME", "READY", "REASON", "REPLICAS", "MODEL", "ENDPOINT", "AGE"]
-    endpoint = f"http://chat.{space.name}.svc:8000/v1"
-    assert row.split()[:6] == ["chat", "False", "ScaledToZero", "0", "file:///models/demo", endpoint]
+    assert head.split() == ["NAME", "READY", "REASON", "REPLICAS", "SLO", "ATTAINMENT", "MODEL", "AGE"]
+    assert row.split()[:6] == ["chat", "False", "ScaledToZero", "0/0", "Unknown", "file:///models/demo"]
+    assert f"http://chat.{space.name}.svc:8000/v1" in space.run("get", "slos", "-o", "wide")
     for child in space.children("chat"):
         kind, _, name = child.partition("/")
         (owner,) = space.must(kind, name)["metadata"]["ownerReferences"]
@@ -45,7 +45,7 @@ def test_a_resource_gets_its_children_and_says_so_in_columns(space: Space, opera
 def test_a_second_pass_writes_nothing_even_after_a_restart(space: Space, operator: Operator) -> None:
     settled(space)
     space.apply(manifest("pods", replicas=1, engine={"tensorParallelSize": 64}))
-    space.reason("pods", "Unschedulable", seconds=60)
+    space.reason("pods", "InsufficientGPU", seconds=60)
     assert operator.stop(signal.SIGTERM) == 0
     mark = operator.mark()
     operator.start()

@@ -35,13 +35,13 @@ def test_the_gpu_examples_pod_is_scheduled_on_gpus_under_restricted_pod_security
 
 def test_a_pod_without_room_says_so_in_the_schedulers_words(space: Space, operator: Operator) -> None:
     space.apply(manifest(engine={"tensorParallelSize": 64}, replicas=1))
-    condition = space.reason("chat", "Unschedulable", seconds=60)
+    condition = space.reason("chat", "InsufficientGPU", seconds=60)
     assert "Insufficient nvidia.com/gpu" in condition["message"]
     event = until(
         lambda: [
             e
             for e in json.loads(space.run("get", "events.events.k8s.io", "-o", "json"))["items"]
-            if e["reason"] == "Unschedulable" and e["regarding"]["kind"] == "SLOServe"
+            if e["reason"] == "InsufficientGPU" and e["regarding"]["kind"] == "SLOServe"
         ],
         "an event",
     )

@@ -110,7 +110,9 @@ def test_a_setting_that_the_engine_refuses_leaves_the_last_good_one_in_force_and
     assert condition["reason"] == "ConfigRejected"
     assert "99999" in condition["message"]
     assert demo.engine.state()["alpha"] == alpha
-    assert demo.kube.condition(demo.name, "Ready")["status"] == "True"
+    summary = demo.kube.condition(demo.name, "Ready")
+    assert (summary["status"], summary["reason"]) == ("False", "ConfigNotApplied"), "the spec does not run"
+    assert summary["message"].startswith("all engines serve")
     assert demo.identity() == before
 
 

@@ -15,8 +15,8 @@ from slidingserve.vllm_adapter import failure, gate
 def run(runtime: Runtime) -> None:
     """Check vLLM's version and hooks, then run its command line with the arguments that stand in sys.argv.
 
-    Raises LaunchError with one sentence if vLLM does not fit and no fallback was allowed. When a core
-    fails, its own error is the last line.
+    Raises LaunchError with one sentence if vLLM does not fit and no fallback was allowed. What else ends vLLM
+    is told in one last line: the error of the core that failed, or what the model hub refused.
     """
     found = gate.installed_version()
     problem = gate.check_version(found) or gate.check_hooks()
@@ -31,10 +31,8 @@ def run(runtime: Runtime) -> None:
 
     try:
         main()
-    except Exception:
-        cause = failure.first(runtime)
-        if not cause:
-            raise
+    except Exception as error:
+        cause = failure.first(runtime) or failure.line(error, *sys.argv[2:3])
         traceback.print_exc()
         failure.tell_kubernetes(cause)
         print(f"slidingserve: {cause}", file=sys.stderr, flush=True)  # noqa: T201

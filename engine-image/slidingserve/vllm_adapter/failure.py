@@ -11,6 +11,7 @@ import logging
 from pathlib import Path
 
 from slidingserve.server.runtime import Runtime
+from slidingserve.vllm_adapter import hub
 
 LOGGERS = ("vllm.v1.engine.core", "vllm.v1.executor.multiproc_executor")
 FATAL = ("failed to start", "fatal error")
@@ -31,12 +32,17 @@ class FirstFailure(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         if error is None or not any(words in record.getMessage() for words in FATAL):
             return
-        text = " ".join(f"{type(error).__name__}: {error}".split())
         try:
             with self._file.open("x") as file:
-                file.write(text[:LONGEST])
+                file.write(line(error))
         except OSError:
             return  # told already, or there is no place to tell it
+
+
+def line(error: BaseException, model: str = "") -> str:
+    """An error as one line: what it means, if that is known, else its own words."""
+    text = hub.explain(error, model) or f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:LONGEST]
 
 
 def listen(runtime: Runtime) -> None:

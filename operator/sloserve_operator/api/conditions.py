@@ -6,11 +6,14 @@ from enum import StrEnum
 from typing import Any, Literal
 
 Status = Literal["True", "False", "Unknown"]
-ORDER = ("SpecValid", "Progressing", "ConfigApplied", "Ready")
+ORDER = ("SpecValid", "Progressing", "ConfigApplied", "SLOMet", "Ready")
 
 
 class Reason(StrEnum):
-    """Every reason that the operator writes."""
+    """Every reason that the operator writes; of those of pods that are not ready the first is the gravest.
+
+    `reason_docs` says of each what it means and what to do.
+    """
 
     # SpecValid
     VALID = "Valid"
@@ -22,27 +25,46 @@ class Reason(StrEnum):
     SCALED_TO_ZERO = "ScaledToZero"
     NAME_COLLISION = "NameCollision"
     WAITING_FOR_CLEANUP = "WaitingForCleanup"
-    UNSCHEDULABLE = "Unschedulable"
-    WAITING_FOR_DRAIN = "WaitingForDrain"
+    FORBIDDEN = "Forbidden"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    REPLICA_FAILURE = "ReplicaFailure"
+    CLAIM_MISSING = "ClaimMissing"
+    CLAIM_UNBOUND = "ClaimUnbound"
     IMAGE_PULL = "ImagePull"
     CONTAINER_CONFIG = "ContainerConfig"
+    TOKEN_MISSING = "TokenMissing"  # noqa: S105 - a reason, no secret
+    TOKEN_REFUSED = "TokenRefused"  # noqa: S105 - a reason, no secret
+    MODEL_NOT_FOUND = "ModelNotFound"
+    OUT_OF_MEMORY = "OutOfMemory"
     CRASH_LOOP = "CrashLoop"
-    REPLICA_FAILURE = "ReplicaFailure"
+    PROBE_FAILING = "ProbeFailing"
+    KILLED = "Killed"
+    NODE_LOST = "NodeLost"
+    INSUFFICIENT_GPU = "InsufficientGPU"
+    UNSCHEDULABLE = "Unschedulable"
+    EVICTED = "Evicted"
+    WAITING_FOR_DRAIN = "WaitingForDrain"
     STARTING = "Starting"
     PENDING = "Pending"
-    FORBIDDEN = "Forbidden"
+    CONFIG_NOT_APPLIED = "ConfigNotApplied"
     # Progressing
     STABLE = "Stable"
     ROLLING_OUT = "RollingOut"
+    PAUSED = "Paused"
     DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
     BLOCKED = "Blocked"
     # ConfigApplied
     APPLIED = "Applied"
+    PARTLY_APPLIED = "PartlyApplied"
     WAITING_FOR_PODS = "WaitingForPods"
     POD_UNREACHABLE = "PodUnreachable"
     CONFIG_REJECTED = "ConfigRejected"
     NO_PODS = "NoPods"
     NOT_WRITTEN = "NotWritten"
+    # SLOMet
+    OBJECTIVES_MET = "ObjectivesMet"
+    OBJECTIVE_MISSED = "ObjectiveMissed"
+    TOO_FEW_REQUESTS = "TooFewRequests"
 
 
 @dataclass(frozen=True)

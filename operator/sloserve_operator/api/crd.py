@@ -33,15 +33,16 @@ def columns() -> list[dict[str, Any]]:
     rows: list[tuple[str, str, str, int]] = [
         ("Ready", "string", _condition("Ready", "status"), 0),
         ("Reason", "string", _condition("Ready", "reason"), 0),
-        ("Replicas", "integer", ".status.readyReplicas", 0),
+        ("Replicas", "string", ".status.engines", 0),
+        ("SLO", "string", _condition("SLOMet", "status"), 0),
+        ("Attainment", "string", ".status.overallAttainment", 0),
         ("Model", "string", ".spec.model.uri", 0),
-        ("Endpoint", "string", ".status.endpoint", 0),
         ("Age", "date", ".metadata.creationTimestamp", 0),
-        ("Desired", "integer", ".spec.replicas", 1),
+        ("Endpoint", "string", ".status.endpoint", 1),
         ("TP", "integer", ".spec.engine.tensorParallelSize", 1),
         ("Policy", "string", ".spec.scheduler.policy", 1),
         ("Config", "string", _condition("ConfigApplied", "reason"), 1),
-        ("Attainment", "string", ".status.attainment", 1),
+        ("Classes", "string", ".status.attainment", 1),
         ("Message", "string", _condition("Ready", "message"), 1),
     ]
     return [

@@ -41,6 +41,21 @@ class ClassCount(_Part):
     violations: dict[str, int] = Field(default_factory=dict)
 
 
+class Quality(_Part):
+    """How an engine's predictions of a batch's time fitted the batches it ran lately."""
+
+    samples: int = 0
+    mae_share: float = 0
+    under_share: float = 0
+
+
+class PredictorState(_Part):
+    """The latency predictor of one engine."""
+
+    calibrated: bool = False
+    overall: Quality | None = None
+
+
 class EngineState(_Part):
     """State of one pod; `applied` is the lowest over its processes."""
 
@@ -52,6 +67,7 @@ class EngineState(_Part):
     alpha: float | None = None
     unknown_keys: list[str] = Field(default_factory=list)
     classes: dict[str, ClassCount] = Field(default_factory=dict)
+    predictor: PredictorState | None = None
 
     @field_validator("applied", mode="before")
     @classmethod

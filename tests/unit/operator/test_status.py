@@ -47,6 +47,7 @@ def test_all_is_well() -> None:
         "SpecValid": ("True", "Valid"),
         "Progressing": ("False", "Stable"),
         "ConfigApplied": ("True", "Applied"),
+        "SLOMet": ("Unknown", "TooFewRequests"),
         "Ready": ("True", "AllReplicasReady"),
     }
     assert {c["observedGeneration"] for c in found.values()} == {4}
@@ -58,7 +59,8 @@ def test_transition_times_move_only_when_the_status_flips() -> None:
     first = compute(subject(), seen(view(engine=state("old", 3))), None, NOW)
     second = compute(subject(first), seen(view(engine=state("new", 4))), None, LATER)
     times = {kind: c["lastTransitionTime"] for kind, c in conditions(second).items()}
-    assert times == {"SpecValid": NOW, "Progressing": NOW, "Ready": NOW, "ConfigApplied": LATER}
+    still = dict.fromkeys(("SpecValid", "Progressing", "SLOMet"), NOW)
+    assert times == {**still, "Ready": LATER, "ConfigApplied": LATER}
 
 
 def test_an_unchanged_status_is_recognised_whatever_others_add_to_it() -> None:
@@ -77,7 +79,7 @@ def test_an_unchanged_status_is_recognised_whatever_others_add_to_it() -> None:
         ([view(ready=False)], "WaitingForPods", "chat-1 has not reported yet"),
         ([view(engine=state("", 0))], "WaitingForPods", "chat-1 has not reported yet"),
         ([view(unreachable="did not answer within 2 s")], "PodUnreachable", "chat-1 did not answer"),
-        ([view("a", state("new", 4)), view("b")], "WaitingForPods", "1 of 2 pods"),
+        ([view("a", state("new", 4)), view("b")], "PartlyApplied", "1 of 2 pods (a); b has not reported yet"),
         (
             [
                 view(
@@ -123,7 +125,7 @@ DIED = {"lastState": {"terminated": {"exitCode": 1, "message": "INFO x\nValueErr
         (
             [PodView(pod(ready=False, conditions=[INSUFFICIENT]))],
             Reason.UNSCHEDULABLE,
-            "Insufficient nvidia.com/gpu",
+            "The scheduler: 0/1 nodes: 1 Insufficient nvidia.com/gpu.",
         ),
         ([waiting("ImagePullBackOff", "pull of x failed")], Reason.IMAGE_PULL, "pull of x failed"),
         (
@@ -159,7 +161,9 @@ def test_a_new_pod_without_room_while_the_old_one_drains_waits_for_it() -> None:
 def test_a_quota_shows_through_the_deployment() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota: gpus"}
     observed = seen(of=deployment(1, ready=0, conditions=[failure]))
-    assert judge(observed, "Ready") == ("False", "ReplicaFailure", "exceeded quota: gpus")
+    assert judge(observed, "Ready")[1] == "QuotaExceeded"
+    failure["message"] = "violates PodSecurity"
+    assert judge(observed, "Ready") == ("False", "ReplicaFailure", "violates PodSecurity")
 
 
 @pytest.mark.parametrize(
@@ -196,11 +200,46 @@ def test_a_problem_is_the_specs_fault_only_if_a_new_spec_helps(reason: Reason, v
     assert judge(observed, "ConfigApplied", problem)[1] == "NotWritten"
 
 
-def test_attainment_sums_over_pods_and_leaves_idle_classes_out() -> None:
-    one = state("new", 4, classes={"a": {"good": 8, "violations": {"request": 2, "ttft": 2}}, "idle": {}})
-    two = state("new", 4, classes={"a": {"good": 9, "violations": {"request": 1}}})
-    status = compute(subject(replicas=2), seen(view("x", one), view("y", two)), None, NOW)
-    assert status["attainment"] == "a 85.0 % (n=20)"
+@pytest.mark.parametrize(
+    ("pods", "says"),
+    [
+        ([view(engine=state("new", 4))], "AllReplicasReady"),
+        ([view(engine=state("old", 3))], "ConfigNotApplied"),
+        ([view(engine=state("", 0))], "ConfigNotApplied"),
+        ([view(unreachable="did not answer within 2 s")], "AllReplicasReady"),
+    ],
+)
+def test_ready_speaks_of_settings_that_run_by_the_engines_last_word(pods: list[PodView], says: str) -> None:
+    assert judge(seen(*pods), "Ready")[1] == says
+
+
+def test_a_pod_that_ran_older_settings_and_is_out_of_reach_is_not_taken_for_ready() -> None:
+    before = {"pods": [{"name": "chat-1", "ready": True, "appliedGeneration": 3}]}
+    silent = seen(view(unreachable="did not answer within 2 s"))
+    assert judge(silent, "Ready", status=before)[:2] == ("False", "ConfigNotApplied")
+    before["pods"][0]["appliedGeneration"] = 4
+    assert judge(silent, "Ready", status=before)[:2] == ("True", "AllReplicasReady")
+    shown = compute(subject(before), silent, None, NOW)["pods"]
+    assert shown == [{"name": "chat-1", "ready": True, "appliedGeneration": 4}], "its last word stays"
+
+
+def test_counts_of_a_controller_that_stands_still_do_not_make_a_resource_ready() -> None:
+    """kube-controller-manager is away: the Deployment still counts a pod that is gone, or not ready."""
+    gone = Observed(deployment(1), (), config=Written("new", 4))
+    assert judge(gone, "Ready")[:2] == ("False", "Pending")
+    assert judge(seen(view(ready=False), of=deployment(1)), "Ready")[:2] == ("False", "Starting")
+    assert judge(gone, "Progressing")[:2] == ("True", "RollingOut")
+
+
+def test_a_paused_deployment_is_named_with_the_way_out() -> None:
+    held = deployment(1, updatedReplicas=0)
+    held["spec"]["paused"] = True
+    observed = seen(view(engine=state("new", 4)), of=held)
+    for kind in ("Ready", "Progressing"):
+        assert judge(observed, kind)[1:] == (
+            "Paused",
+            "the Deployment is paused: kubectl rollout resume deployment chat",
+        )
 
 
 def test_events_tell_each_change_once() -> None:
@@ -212,6 +251,12 @@ def test_events_tell_each_change_once() -> None:
     well = compute(subject(starting), seen(view(engine=state("new", 4))), None, NOW)
     assert tell({}, starting) == []
     assert tell(starting, well) == [("Normal", "Applied"), ("Normal", "AllReplicasReady")]
+    again = compute(subject(starting), seen(view(engine=state("new", 4))), None, NOW)
+    posted = [
+        [e["metadata"]["name"] for e in transitions(manifest(), starting["conditions"], c, when, "me")]
+        for c, when in ((well["conditions"], NOW), (again["conditions"], LATER))
+    ]
+    assert posted[0] == posted[1], "an operator that was killed in between posts the same events"
     assert tell(well, well) == []
     collided = compute(subject(well), Observed(None, ()), Problem(Reason.NAME_COLLISION, "theirs"), NOW)
     assert tell(well, collided) == [("Warning", "NameCollision")]

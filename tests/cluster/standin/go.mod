@@ -1,0 +1,3 @@
+module slidingserve.dev/tests/cluster/standin
+
+go 1.24.0
