@@ -24,11 +24,13 @@ from typing import Any
 from sloserve_operator.api import GROUP, KIND, PLURAL
 from sloserve_operator.api.crd import text
 from sloserve_operator.cache import Cache
+from sloserve_operator.kinds import CHILDREN
 from sloserve_operator.kube import Kube
+from sloserve_operator.logs import configure_logging
 from sloserve_operator.queue import KeyedQueue
 from sloserve_operator.reconcile import Images, Reconciler
-from sloserve_operator.resync import KINDS, Resync
-from sloserve_operator.telemetry import Telemetry, configure_logging
+from sloserve_operator.resync import Resync
+from sloserve_operator.telemetry import Telemetry
 
 from tests.cluster import api
 
@@ -89,7 +91,7 @@ class Bench:
             await self.reconciler.reconcile(key)
             self.done += 1
         await self.kube.delete(obj)
-        for kind in KINDS:
+        for kind in (KIND, *(child.kind for child in CHILDREN)):
             for owned in self.cache.owned(kind, key):
                 gone = {**owned, "metadata": {**owned["metadata"], "resourceVersion": str(2**62)}}
                 self.cache.drop(kind, gone)

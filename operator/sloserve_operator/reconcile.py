@@ -20,6 +20,7 @@ from .desired import Context, build
 from .desired.workload import endpoint
 from .engine_metrics import EngineReader
 from .events import transitions
+from .kinds import CHILDREN
 from .kube import Kube, KubeError
 from .nudge import Nudges
 from .observe import children, observe
@@ -27,15 +28,7 @@ from .status import Problem, Subject, compute, same
 from .telemetry import Telemetry
 from .view import Observed
 
-CHILD_KINDS = {
-    "ServiceAccount",
-    "ConfigMap",
-    "PersistentVolumeClaim",
-    "Service",
-    "NetworkPolicy",
-    "PodDisruptionBudget",
-    "Deployment",
-}
+CHILD_KINDS = {kind.kind for kind in CHILDREN}
 # Foreign objects bear none of our labels, so no watch tells when they go.
 BLOCKED_SECONDS = {Reason.WAITING_FOR_CLEANUP: 2.0, Reason.NAME_COLLISION: 10.0, Reason.FORBIDDEN: 30.0}
 MOST_RESTARTS = 5

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from sloserve_operator.handlers import WATCHED
-from sloserve_operator.kube import VERSIONS
+from sloserve_operator.kinds import KINDS, WATCHED
 
 from tests.chart.helm import CASES, CHART, LONG, ROOT, documents, helm, leaves, template
 from tests.cluster import tools
@@ -89,7 +88,7 @@ def test_the_operator_may_watch_what_its_informer_watches_and_write_what_it_make
         assert given[group, plural] >= {"get", "list", "watch"}
         assert (given[group, plural] >= {"create", "patch", "delete"}) == (kind not in ("SLOServe", "Pod"))
     assert {plural for (_, plural), verbs in given.items() if "watch" in verbs} == {row[2] for row in WATCHED}
-    assert {kind for _, _, _, kind in WATCHED} | {"Event", "Lease"} == set(VERSIONS)
+    assert {kind for _, _, _, kind in WATCHED} | {"Event", "Lease"} == set(KINDS)
     assert "*" not in {word for (group, plural), verbs in given.items() for word in (group, plural, *verbs)}
 
 

@@ -6,7 +6,6 @@ import signal
 from typing import Any
 
 import pytest
-from sloserve_operator.app import StartError, wait_for_crd
 from sloserve_operator.cache import Cache
 from sloserve_operator.kube import Kube
 from sloserve_operator.queue import KeyedQueue
@@ -107,12 +106,3 @@ def test_a_term_signal_ends_it_with_zero_and_a_kill_does_not(space: Space, opera
     assert operator.stop(signal.SIGTERM) == 0
     operator.start()
     assert operator.stop(signal.SIGKILL) == -signal.SIGKILL
-
-
-async def test_without_the_crd_it_gives_up_with_the_remedy() -> None:
-    class Bare(Kube):
-        async def served(self, kind: str) -> bool:
-            return False
-
-    with pytest.raises(StartError, match="is not installed: install the chart"):
-        await wait_for_crd(Bare(1), seconds=0)
