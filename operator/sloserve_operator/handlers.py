@@ -6,7 +6,7 @@ Run by `watches`. `on.event` only: it leaves no finalizer and no annotation on a
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import kopf
@@ -20,7 +20,7 @@ from .queue import KeyedQueue
 from .telemetry import Telemetry
 
 STOP_SECONDS = 2.0
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 30.0
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 5.0  # an API server that is back is used at once
 
 
 class ForEver:
@@ -123,9 +123,21 @@ async def inform(
         for task in done:
             task.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        ended, _ = await asyncio.wait(tasks, timeout=STOP_SECONDS)
+        await _cancel(tasks)
+        await _cancel(filter(_of_kopf, asyncio.all_tasks()))
+    raise RuntimeError("kopf ended without saying why")
+
+
+async def _cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    for task in (left := [*tasks]):
+        task.cancel()
+    if left:
+        ended, _ = await asyncio.wait(left, timeout=STOP_SECONDS)
         for task in ended:
             task.cancelled() or task.exception()  # or asyncio would complain that nobody asked
-    raise RuntimeError("kopf ended without saying why")
+
+
+def _of_kopf(task: asyncio.Task[Any]) -> bool:
+    """Whether kopf began it: of its tasks that ended early it leaves some behind."""
+    frame = getattr(task.get_coro(), "cr_frame", None)
+    return frame is not None and str(frame.f_globals.get("__name__")).startswith("kopf.")

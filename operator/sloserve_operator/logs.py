@@ -25,16 +25,27 @@ class Calm(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
-        if not record.name.startswith("kopf"):
+        if not record.name.startswith(("kopf", "asyncio")):
             return True
-        error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, OSError) or type(error).__module__.startswith(FROM_OUTSIDE):
+        if record.exc_info and record.exc_info[1] and _from_outside(record.exc_info[1]):
+            if record.name == "asyncio":
+                return False  # of a part of kopf that nobody asks any more; kopf has told what was wrong
             record.exc_info = record.exc_text = None
         if record.msg.startswith("Request attempt"):
             if self._clock() - self._told < QUIET_SECONDS:
                 return False
             self._told = self._clock()
         return True
+
+
+def _from_outside(error: BaseException) -> bool:
+    """Whether an error is the connection's or the API server's, or was raised in a library of ours."""
+    if isinstance(error, OSError) or type(error).__module__.startswith(FROM_OUTSIDE):
+        return True
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith(FROM_OUTSIDE)
 
 
 def configure_logging(form: str, level: str) -> None:

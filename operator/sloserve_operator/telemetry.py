@@ -19,8 +19,9 @@ class Telemetry:
             "retry (the API server did not do as asked); error (our own fault).", "result")  # fmt: skip
         self.seconds = self._add(Histogram, "sloserve_reconcile_duration_seconds", "Time of one look.",
             buckets=DURATIONS)  # fmt: skip
-        self.writes = self._add(Counter, "sloserve_writes", "Writes to the API server; result is ok or the "
-            "HTTP status, 0 without an answer.", "kind", "verb", "result")  # fmt: skip
+        self.writes = self._add(Counter, "sloserve_writes", "Writes to the API server; result is ok, the "
+            "HTTP status (0 without an answer), or contested: not made, as it is changed back each time.",
+            "kind", "verb", "result")  # fmt: skip
         self.nudges = self._add(Counter, "sloserve_config_nudges", "Nudges of pods with new live settings.")
         self.events = self._add(Counter, "sloserve_watch_events", "Events from the watches.", "kind")
         self.queue_depth = self._add(Gauge, "sloserve_queue_depth", "Resources that are due for a look now.")

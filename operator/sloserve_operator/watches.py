@@ -19,7 +19,8 @@ from .resync import Resync
 
 POLL_SECONDS = 2.0
 SHORT_SECONDS = 60.0  # watches that end sooner count as a failure
-MOST_SHORT = 5
+MOST_SHORT = 8
+FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 30.0
 NO_CRD = f"the CRD {PLURAL}.{GROUP} is not installed: install the chart with crds.enabled=true or apply crds/"
 log = structlog.stdlib.get_logger("sloserve.watch")
 
@@ -60,14 +61,14 @@ class Watches:
             try:
                 await self._inform()
             except Exception as error:
-                self.fault = f"the watches ended: {str(error) or repr(error)}"
+                self.fault = f"the watches ended: {error!r}"
             finally:
                 self.active.clear()
             short = short + 1 if self._clock() - began < SHORT_SECONDS else 1
             if short > MOST_SHORT:
                 raise WatchError(f"{self.fault}, {short} times in a row")
             log.warning("the watches ended and are begun anew", error=self.fault)
-            await asyncio.sleep(backoff.pause(short - 1, self._poll, 30.0))
+            await asyncio.sleep(backoff.pause(short - 1, FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS))
 
     async def _reach(self) -> None:
         """Return once the server serves our kind and everything was listed."""
