@@ -18,12 +18,14 @@ from tests.contract.space import Object, Operator, Space, manifest, until
 pytestmark = pytest.mark.cluster
 
 NAMES = ("red", "green", "blue")
+NAME = "sloserve.dev/name"
+KINDS = "deployments,services,configmaps,serviceaccounts,pvc,pdb,networkpolicies"
 CHILDREN = (
-    "deployment.apps/{}",
+    "deployment/{}",
     "service/{}",
     "configmap/{}-config",
     "serviceaccount/{}",
-    "poddisruptionbudget.policy/{}",
+    "poddisruptionbudget/{}",
 )
 EVENTS_A_CHANGE = 3
 
@@ -67,21 +69,28 @@ class Chaos:
 
     def converged(self) -> bool:
         """Whether all is as asked for: contents, nothing left over, and the status of this generation."""
-        for name, value in self.wanted.items():
-            obj = self.space.get("sloserve", name)
-            expected = [] if value is None else sorted(child.format(name) for child in CHILDREN)
-            if (obj is None) != (value is None) or sorted(self.space.children(name)) != expected:
-                return False
-            if obj is None:
-                continue
-            status = obj.get("status", {})
-            config = self.space.get("configmap", f"{name}-config")
-            if status.get("observedGeneration") != obj["metadata"]["generation"] or config is None:
-                return False
+        found = {name_of(obj): obj for obj in everything(self.space, f"sloserves,{KINDS}")}
+        ours = {name for name, obj in found.items() if NAME in obj["metadata"].get("labels", {})}
+        alive = {name for name, value in self.wanted.items() if value is not None}
+        if {n for n in found if n.startswith("sloserve/")} != {f"sloserve/{name}" for name in alive}:
+            return False
+        if ours != {child.format(name) for name in alive for child in CHILDREN}:
+            return False
+        for name in alive:
+            obj, config = found[f"sloserve/{name}"], found[f"configmap/{name}-config"]
             classes = json.loads(config["data"]["slidingserve.json"]).get("classes", [{}])
-            if str(value) not in json.dumps(classes):
+            seen = obj.get("status", {}).get("observedGeneration")
+            if seen != obj["metadata"]["generation"] or str(self.wanted[name]) not in json.dumps(classes):
                 return False
         return True
+
+
+def everything(space: Space, kinds: str) -> list[Object]:
+    return list(json.loads(space.run("get", kinds, "-o", "json"))["items"])
+
+
+def name_of(obj: Object) -> str:
+    return f"{obj['kind'].lower()}/{obj['metadata']['name']}"
 
 
 def survive(space: Space, operator: Operator, kills: int, seed: int, together: int = 5) -> None:
@@ -105,20 +114,15 @@ def survive(space: Space, operator: Operator, kills: int, seed: int, together: i
 
 def nothing_left_over(chaos: Chaos) -> None:
     """Each child has its one living resource as controller, and events were told, not poured out."""
-    kinds = "deployments,services,configmaps,serviceaccounts,pvc,pdb,networkpolicies"
     live = {obj["metadata"]["uid"] for obj in everything(chaos.space, "sloserves")}
-    for obj in everything(chaos.space, kinds):
-        if "sloserve.dev/name" in obj["metadata"].get("labels", {}):
+    for obj in everything(chaos.space, KINDS):
+        if NAME in obj["metadata"].get("labels", {}):
             owners = {owner["uid"] for owner in obj["metadata"].get("ownerReferences", [])}
             assert len(owners) == 1, obj["metadata"]
             assert owners <= live, obj["metadata"]
     told = [e for e in everything(chaos.space, "events") if e["involvedObject"]["kind"] == "SLOServe"]
     assert len(told) <= EVENTS_A_CHANGE * chaos.changes
     print(f"{chaos.changes} changes, {len(told)} events")
-
-
-def everything(space: Space, kinds: str) -> list[Object]:
-    return list(json.loads(space.run("get", kinds, "-o", "json"))["items"])
 
 
 def quiet(chaos: Chaos, operator: Operator) -> None:

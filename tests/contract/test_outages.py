@@ -142,7 +142,8 @@ def bound_token(space: Space, secret: str) -> str:
 def test_a_token_that_is_no_longer_taken_is_read_again_from_its_file(space: Space, tmp_path: Path) -> None:
     file = tmp_path / "token"
     with proxied(space.cluster.kubeconfig) as proxy:
-        operator = TokenFile(space, extra={**QUICK, "HEALTH_PORT": str(free_port())}, proxy=proxy)
+        quick = {**QUICK, "RESYNC_SECONDS": "2", "HEALTH_PORT": str(free_port())}
+        operator = TokenFile(space, extra=quick, proxy=proxy)
         operator.file = file
         try:
             operator.start()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import socket
+import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +17,7 @@ from sloserve_operator.reconcile import Images, Reconciler
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 
-from tests.contract.space import Operator, Space, manifest
+from tests.contract.space import Operator, Space, free_port, manifest, until
 
 pytestmark = pytest.mark.cluster
 
@@ -102,7 +106,52 @@ async def test_killed_between_any_two_writes_it_converges(space: Space) -> None:
     assert 8 < writes < 29, "each child is two writes, then comes the status"
 
 
-def test_a_term_signal_ends_it_with_zero_and_a_kill_does_not(space: Space, operator: Operator) -> None:
-    assert operator.stop(signal.SIGTERM) == 0
+def test_a_term_signal_ends_it_within_seconds_with_zero_and_a_kill_does_not(space: Space) -> None:
+    port = free_port()
+    operator = Operator(space, extra={"HEALTH_PORT": str(port)})
     operator.start()
-    assert operator.stop(signal.SIGKILL) == -signal.SIGKILL
+    try:
+        space.apply(manifest())
+        space.reason("chat", "ScaledToZero")
+        with socket.create_connection(("127.0.0.1", port)) as probe:  # kept alive, as the kubelet's are not
+            probe.sendall(b"GET /livez HTTP/1.1\r\nHost: operator\r\n\r\n")
+            assert b"200 OK" in probe.recv(4096)
+            began = time.monotonic()
+            assert operator.stop(signal.SIGTERM) == 0
+            # A third of a second where the machine is idle. kopf's own end took more than five.
+            assert time.monotonic() - began < 4
+        stopping, ended = operator.said("stopping"), operator.said("ended")
+        assert stopping
+        assert ended
+        operator.start()
+        assert operator.stop(signal.SIGKILL) == -signal.SIGKILL
+    finally:
+        operator.kill()
+
+
+def test_logs_are_one_line_a_change_as_json_or_as_text(space: Space) -> None:
+    for form, name in (("json", "chat"), ("text", "talk")):
+        operator = Operator(space, name=form, extra={"LOG_FORMAT": form})
+        try:
+            operator.launch()
+            space.apply(manifest(name))
+            space.reason(name, "ScaledToZero", seconds=60)
+            generation = space.patch(name, {"engine": {"maxModelLength": 64}})
+            told = partial(lambda made: b"applied" in made.log.read_bytes(), operator)
+            until(told, "the change is told", 60)
+            assert operator.stop(signal.SIGTERM) == 0
+        finally:
+            operator.kill()
+        lines = operator.log.read_text().splitlines()
+        if form == "json":
+            entries = [json.loads(line) for line in lines]
+            applied = [entry for entry in entries if entry["event"] == "applied"]
+            assert [(e["kind"], e["child"], e["generation"]) for e in applied] == [
+                ("Deployment", name, generation)
+            ]
+            assert all(e["namespace"] == space.name and e["sloserve"] == name for e in applied)
+            assert applied[0]["because"].startswith("spec.template")
+        else:
+            (line,) = [line for line in lines if "applied" in line]
+            assert f"generation={generation}" in line
+            assert "because=spec.template" in line
