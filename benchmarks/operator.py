@@ -2,8 +2,9 @@
 
     python -m benchmarks.operator [--reconciles 5000] [--resources 10]
 
-Resources are made, changed and deleted in turn, and each gets looks that change nothing. After a warm-up of a
-fifth, memory, live Python objects and metric series must not grow: last line and exit status say so.
+Resources are made, changed and deleted in turn, and each gets looks that change nothing. Over the second half
+memory (its slope), open files, tasks, live Python objects, what the caches hold and metric series must not
+grow: last line and exit status say so.
 It makes a namespace of its own on the cluster that CLUSTER names, and takes it away.
 """
 
@@ -15,6 +16,7 @@ import gc
 import os
 import resource
 import secrets
+import statistics
 import sys
 import time
 from dataclasses import dataclass
@@ -24,18 +26,21 @@ from typing import Any
 from sloserve_operator.api import GROUP, KIND, PLURAL
 from sloserve_operator.api.crd import text
 from sloserve_operator.cache import Cache
+from sloserve_operator.kinds import CHILDREN
 from sloserve_operator.kube import Kube
+from sloserve_operator.logs import configure_logging
 from sloserve_operator.queue import KeyedQueue
 from sloserve_operator.reconcile import Images, Reconciler
-from sloserve_operator.resync import KINDS, Resync
-from sloserve_operator.telemetry import Telemetry, configure_logging
+from sloserve_operator.resync import Resync
+from sloserve_operator.telemetry import Telemetry
 
 from tests.cluster import api
 
 CRD = f"{PLURAL}.{GROUP}"
 LOOKS = 10  # at one life of one resource: made, changed, quiet ones, deleted
-GROWTH_MIB = 8.0
-GROWTH_OBJECTS = 0.02
+SAMPLES = 20
+SLOPE_MIB = 1.0  # of memory, for each thousand reconciles
+GROWTH_OBJECTS = 0.01
 
 
 @dataclass(frozen=True)
@@ -43,15 +48,24 @@ class Sample:
     """What could grow, at one time."""
 
     reconciles: int
+    seconds: float
+    cpu: float
     rss_mib: float
+    files: int
+    tasks: int
     objects: int
+    cached: int
     series: int
 
-    def line(self, seconds: float) -> str:
+    def line(self) -> str:
         """One row of the output."""
         return (
-            f"{self.reconciles:>10} {seconds:>8.1f} {self.rss_mib:>8.1f} {self.objects:>9} {self.series:>7}"
+            f"{self.reconciles:>10} {self.seconds:>8.1f} {self.cpu:>7.1f} {self.rss_mib:>8.1f} "
+            f"{self.files:>5} {self.tasks:>5} {self.objects:>8} {self.cached:>6} {self.series:>6}"
         )
+
+
+HEAD = "reconciles  seconds   cpu s  RSS MiB files tasks  objects cached series"
 
 
 class NoEngine:
@@ -73,7 +87,7 @@ class Bench:
         self.reconciler = Reconciler(
             self.kube, self.cache, NoEngine(), self.telemetry, images, poll_seconds=60
         )
-        self.done = 0
+        self.done, self.began = 0, time.monotonic()
 
     async def life(self, name: str) -> None:
         """One resource from its creation to its end, in `LOOKS` looks."""
@@ -89,7 +103,7 @@ class Bench:
             await self.reconciler.reconcile(key)
             self.done += 1
         await self.kube.delete(obj)
-        for kind in KINDS:
+        for kind in (KIND, *(child.kind for child in CHILDREN)):
             for owned in self.cache.owned(kind, key):
                 gone = {**owned, "metadata": {**owned["metadata"], "resourceVersion": str(2**62)}}
                 self.cache.drop(kind, gone)
@@ -102,7 +116,17 @@ class Bench:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         series = sum(len(metric.samples) for metric in self.telemetry.registry.collect())
         rss = pages * resource.getpagesize() / 2**20
-        return Sample(self.done, rss, len(gc.get_objects()), series)
+        return Sample(
+            reconciles=self.done,
+            seconds=time.monotonic() - self.began,
+            cpu=time.process_time(),
+            rss_mib=rss,
+            files=len(list(Path("/proc/self/fd").iterdir())),
+            tasks=len(asyncio.all_tasks()),
+            objects=len(gc.get_objects()),
+            cached=self.cache.size(),
+            series=series,
+        )
 
 
 def manifest(namespace: str, name: str, tbt: int = 40) -> dict[str, Any]:
@@ -119,36 +143,43 @@ def manifest(namespace: str, name: str, tbt: int = 40) -> dict[str, Any]:
 
 
 async def measure(bench: Bench, kubeconfig: Path, reconciles: int, together: int) -> list[Sample]:
-    """Run, with a sample every tenth of the way."""
+    """Run, with a sample every twentieth of the way."""
     await bench.kube.connect(kubeconfig)
     try:
         await bench.resync.prime()
         samples: list[Sample] = []
-        began, number = time.monotonic(), 0
-        print(f"{'reconciles':>10} {'seconds':>8} {'RSS MiB':>8} {'objects':>9} {'series':>7}")
+        number, bench.began = 0, time.monotonic()
+        print(HEAD)
         while bench.done < reconciles:
             await asyncio.gather(*(bench.life(f"r{number + n}") for n in range(together)))
             number += together
-            if bench.done >= reconciles * len(samples) / 10:
+            if bench.done >= reconciles * len(samples) / SAMPLES:
                 samples.append(bench.sample())
-                print(samples[-1].line(time.monotonic() - began), flush=True)
+                print(samples[-1].line(), flush=True)
         return samples
     finally:
         await bench.kube.close()
 
 
+def slope(samples: list[Sample]) -> float:
+    """MiB of memory for each thousand reconciles, by least squares."""
+    x = [sample.reconciles / 1000 for sample in samples]
+    return statistics.linear_regression(x, [sample.rss_mib for sample in samples]).slope
+
+
 def verdict(samples: list[Sample]) -> list[str]:
-    """What grew after the warm-up; empty if nothing did."""
-    total = samples[-1].reconciles
-    warm = next(sample for sample in samples if sample.reconciles >= total / 5)
-    last = samples[-1]
+    """What grew over the second half; empty if nothing did."""
+    half = [sample for sample in samples if sample.reconciles >= samples[-1].reconciles / 2]
+    first, last = half[0], half[-1]
     grown = []
-    if last.rss_mib > warm.rss_mib + GROWTH_MIB:
-        grown.append(f"memory grew from {warm.rss_mib:.1f} to {last.rss_mib:.1f} MiB")
-    if last.objects > warm.objects * (1 + GROWTH_OBJECTS):
-        grown.append(f"Python objects grew from {warm.objects} to {last.objects}")
-    if last.series > warm.series:
-        grown.append(f"metric series grew from {warm.series} to {last.series}")
+    if (rate := slope(half)) > SLOPE_MIB:
+        grown.append(f"memory grows by {rate:.2f} MiB for each thousand reconciles")
+    if last.objects > first.objects * (1 + GROWTH_OBJECTS):
+        grown.append(f"Python objects grew from {first.objects} to {last.objects}")
+    for name in ("files", "tasks", "cached", "series"):
+        before, after = getattr(first, name), getattr(last, name)
+        if after > before:
+            grown.append(f"{name} grew from {before} to {after}")
     return grown
 
 
@@ -170,13 +201,13 @@ def main() -> int:
         cluster.kubectl("wait", "--for=condition=Established", f"crd/{CRD}", "--timeout=60s")
         cluster.kubectl("create", "namespace", namespace)
         bench = Bench(namespace)
-        grown = verdict(
-            asyncio.run(measure(bench, cluster.kubeconfig, options.reconciles, options.resources))
-        )
+        samples = asyncio.run(measure(bench, cluster.kubeconfig, options.reconciles, options.resources))
     finally:
         cluster.kubectl("delete", "namespace", namespace, "--wait=false", check=False)
         if not was_there:
             cluster.down()
+    grown, half = verdict(samples), samples[len(samples) // 2 :]
+    print(f"memory: {slope(half):+.2f} MiB for each thousand reconciles of the second half")
     print("; ".join(grown) or "nothing grew")
     return 1 if grown else 0
 

@@ -106,6 +106,10 @@ class Cache:
         keys = self._by_owner[kind].get(owner, ())
         return [self._objects[kind][key] for key in sorted(keys)]
 
+    def size(self) -> int:
+        """How many objects are known; what only remembers that one is gone does not count."""
+        return sum(map(len, self._objects.values()))
+
     def resources(self) -> list[Key]:
         """Keys of all known SLOServes."""
         return list(self._objects[KIND])

@@ -10,6 +10,7 @@ import structlog
 from .api.conditions import Reason
 from .api.resource import Object, SLOServe, controller_of
 from .cache import Cache, Key
+from .contest import Contests
 from .desired.drift import drift
 from .desired.names import APPLIED_HASH, MANAGED_BY, MANAGER, NAME_LABEL
 from .kube import Kube, KubeError
@@ -32,6 +33,7 @@ class Children:
     cache: Cache
     telemetry: Telemetry
     refused: dict[tuple[str, str], tuple[str, Problem]] = field(default_factory=dict)
+    contests: Contests = field(default_factory=Contests)
 
     async def ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
         """Bring one child about.
@@ -126,7 +128,12 @@ class Children:
         raise Again
 
     async def _apply(self, resource: SLOServe, desired: Object, live: Object, field_path: str) -> None:
-        kind = desired["kind"]
+        kind, name = desired["kind"], desired["metadata"]["name"]
+        stamp = desired["metadata"]["annotations"][APPLIED_HASH]
+        if pause := self.contests.lost((resource.uid, f"{kind} {name}"), stamp):
+            self.telemetry.write(kind, "apply", "contested")
+            text = f"{field_path} is changed back each time: does a second operator or a policy write it?"
+            raise KubeError(f"apply {kind} {name}", 409, text, pause)
         try:
             answer = await self.kube.apply(desired, live["metadata"]["uid"])
         except KubeError as error:
@@ -135,7 +142,7 @@ class Children:
                 raise Again from None
             raise
         self.telemetry.write(kind, "apply")
-        log.info("applied", kind=kind, child=desired["metadata"]["name"], because=field_path)
+        log.info("applied", kind=kind, child=name, because=field_path)
         self.cache.put(kind, answer)
 
     async def _replaced(self, live: Object) -> bool:
@@ -167,6 +174,7 @@ class Children:
 
     def forget(self, uid: str) -> None:
         """The resource is gone."""
+        self.contests.forget(uid)
         for memory in [m for m in self.refused if m[0] == uid]:
             del self.refused[memory]
 

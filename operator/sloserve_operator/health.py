@@ -1,8 +1,9 @@
 """/livez, /readyz and /metrics. Started by `app`; the answers come from the queue and from `resync`.
 
 Alive means progress, not an open port: no work waits or runs for minutes, LISTs succeed, and what they show
-has come through the watches too. (kopf's own endpoint stays green when a watch dies.) Ready means: all kinds
-were listed once, and with leader election the Lease can be read. So a standby that could take over is Ready.
+has come through the watches too. (kopf's own endpoint stays green when a watch dies.) Ready means: the
+watches run, and with leader election the Lease can be read. So a standby that could take over is Ready; an
+operator that waits for the CRD is alive and not Ready, because a restart would not bring it.
 """
 
 import time
@@ -14,8 +15,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from .queue import KeyedQueue
 from .resync import Resync
 from .telemetry import Telemetry
+from .watches import Watches
 
 OLDEST_WORK_SECONDS = 300.0
+STOP_SECONDS = 0.5  # for answers under way when the process ends
 
 
 class Health:
@@ -25,13 +28,14 @@ class Health:
         self,
         queue: KeyedQueue,
         resync: Resync,
+        watches: Watches,
         resync_seconds: float,
         clock: Callable[[], float] = time.monotonic,
         lease_fault: Callable[[], str | None] = lambda: None,
         remark: Callable[[], str] = lambda: "",
     ) -> None:
         self._queue = queue
-        self._resync = resync
+        self._resync, self._watches = resync, watches
         self._limit = 5 * resync_seconds + 60
         self._clock = clock
         self._lease_fault = lease_fault
@@ -39,9 +43,10 @@ class Health:
         self._started = clock()
 
     def list_age(self) -> float:
-        """Seconds since all kinds were last listed, or since the start."""
-        last = self._resync.last_success
-        return self._clock() - (self._started if last is None else last)
+        """Seconds since all kinds were last listed, or the CRD last found missing, or since the start."""
+        return self._clock() - max(
+            self._started, self._resync.last_success or 0.0, self._watches.answered or 0.0
+        )
 
     def alive(self) -> str | None:
         """Why the process should be restarted, or None."""
@@ -54,9 +59,7 @@ class Health:
 
     def ready(self) -> str | None:
         """Why the process does not serve yet, or None."""
-        if self._resync.last_success is None:
-            return "the first LIST is not complete: is the CRD installed, and may the operator read it?"
-        return self._lease_fault() or self.alive()
+        return self._watches.fault or self._lease_fault() or self.alive()
 
     def figures(self) -> str:
         """What the verdict rests on, for a person who asks /livez."""
@@ -90,7 +93,7 @@ async def serve(
     runners = []
     for app, port in ((probes, health_port), (scraped, metrics_port)):
         if port:
-            runner = web.AppRunner(app, access_log=None)
+            runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_SECONDS)
             await runner.setup()
             await web.TCPSite(runner, None, port).start()
             runners.append(runner)

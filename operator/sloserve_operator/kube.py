@@ -1,150 +1,37 @@
-"""All calls to the API server but the watches, each with a deadline. Used by `reconcile`, `resync` and `app`.
+"""What the operator asks of the API server, but for the watches. Used by `reconcile`, `resync` and `lease`.
 
 A child is made by POST, so that an object of the same name that is not ours is never touched. POST leaves its
 fields under an "Update" entry of managedFields; before the first apply `own` turns it into "Apply", or a
 field that an apply leaves out would stay for ever.
-
-With leader election, `time_left` says for how long this process may write: a write ends before that time is
-up, and none begins after it.
 """
 
-import asyncio
-import json
 import re
-import tempfile
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
-
-import aiohttp
-from kubernetes.aio import client, config
-from kubernetes.aio.client.rest import ApiException
-from kubernetes.aio.dynamic import DynamicClient
-from kubernetes.aio.dynamic.exceptions import ResourceNotFoundError
 
 from .api import API_VERSION, KIND
 from .api.resource import Object
 from .cache import key_of
-from .desired.names import MANAGED_BY, MANAGER, NUDGE
+from .connection import Connection, KubeError
+from .desired.names import MANAGER, NUDGE
+from .kinds import SELECTOR
 
-VERSIONS = {
-    KIND: API_VERSION,
-    "Deployment": "apps/v1",
-    "Service": "v1",
-    "ConfigMap": "v1",
-    "ServiceAccount": "v1",
-    "PersistentVolumeClaim": "v1",
-    "PodDisruptionBudget": "policy/v1",
-    "NetworkPolicy": "networking.k8s.io/v1",
-    "Pod": "v1",
-    "Event": "events.k8s.io/v1",
-    "Lease": "coordination.k8s.io/v1",
-    "CustomResourceDefinition": "apiextensions.k8s.io/v1",
-}
 UNDECLARED = re.compile(r"\.status\.(\w+)[^:]*: field not declared in schema")
-SELECTOR = f"{MANAGED_BY}={MANAGER}"
+__all__ = ["Kube", "KubeError"]
 
 
-class KubeError(Exception):
-    """A call that failed: HTTP status (0 if the server did not answer) and the server's sentence.
+class Kube(Connection):
+    """The few calls that the operator makes, on plain dicts; each may raise a KubeError."""
 
-    `retry_after`: seconds for which the server asks to be left alone.
-    """
-
-    def __init__(self, action: str, status: int, message: str, retry_after: float = 0.0) -> None:
-        super().__init__(f"{action}: {message}")
-        self.status = status
-        self.message = message
-        self.retry_after = retry_after
-
-    @property
-    def refused(self) -> bool:
-        """The same request will be refused again: the object itself is at fault."""
-        undeclared = self.status == 500 and "field not declared in schema" in self.message
-        return self.status in (400, 405, 413, 415, 422) or undeclared
-
-
-class Kube:
-    """The few calls that the operator makes, on plain dicts."""
-
-    def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
-        self.time_left: Callable[[], float] = lambda: float("inf")
-        self._api: Any = None
-        self._dynamic: Any = None
-        self._resources: dict[str, Any] = {}
-        self._scratch = tempfile.TemporaryDirectory(prefix="sloserve-")
-
-    async def connect(self, kubeconfig: Path | None) -> None:
-        """Read credentials and discover the server's API groups."""
-        configuration = client.Configuration()
-        if kubeconfig:
-            await config.load_kube_config(config_file=str(kubeconfig), client_configuration=configuration)
-        else:
-            config.load_incluster_config(client_configuration=configuration)
-        self._api = client.ApiClient(configuration)
-        # A discovery cache of our own: one left in /tmp by an earlier start may not know today's CRD.
-        cache = str(Path(self._scratch.name) / "discovery.json")
-        async with asyncio.timeout(self._timeout * 3):
-            self._dynamic = await DynamicClient(self._api, cache_file=cache)
-
-    async def close(self) -> None:
-        """End the connections."""
-        if self._api:
-            await self._api.close()
-        self._scratch.cleanup()
-
-    async def served(self, kind: str) -> bool:
-        """Whether the server knows a kind."""
+    async def served(self, namespace: str | None) -> bool:
+        """Whether the server knows our kind."""
         try:
-            await self._resource(kind)
-        except ResourceNotFoundError:
-            return False
+            await self._call(f"look for {KIND}", "get", KIND, namespace=namespace, limit=1)
+        except KubeError as error:
+            if error.status == 404:
+                return False
+            raise
         return True
-
-    async def _resource(self, kind: str) -> Any:
-        if kind not in self._resources:
-            self._resources[kind] = await self._dynamic.resources.get(api_version=VERSIONS[kind], kind=kind)
-        return self._resources[kind]
-
-    def _deadline(self, action: str, verb: str, kind: str, within: float | None) -> float:
-        """Seconds that a call may take. KubeError for a write of a process that may not write."""
-        wanted = within or self._timeout
-        if verb == "get" or kind == "Lease":
-            return wanted
-        left = self.time_left()
-        if left <= 0:
-            raise KubeError(action, 0, "this process is not the leader: nothing is written")
-        return min(wanted, left)
-
-    async def _call(
-        self,
-        action: str,
-        verb: str,
-        kind: str,
-        /,
-        *,
-        sub: str | None = None,
-        within: float | None = None,
-        **params: Any,
-    ) -> Object:
-        seconds = self._deadline(action, verb, kind, within)
-        try:
-            async with asyncio.timeout(seconds):
-                resource = await self._resource(kind)
-                target = resource.subresources[sub] if sub else resource
-                response = await getattr(self._dynamic, verb)(
-                    target, serialize=False, _request_timeout=seconds, **params
-                )
-                answer: Object = await response.json()
-                return answer
-        except ApiException as error:
-            raise KubeError(action, int(error.status or 0), _sentence(error), _retry_after(error)) from None
-        except ResourceNotFoundError:
-            raise KubeError(action, 404, f"the API server does not serve {kind}") from None
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            text = str(error) or f"no answer within {seconds:.3g} s"
-            raise KubeError(action, 0, text) from None
 
     async def create(self, obj: Object, within: float | None = None) -> Object:
         """POST; KubeError 409 if the name is taken."""
@@ -275,19 +162,3 @@ class Kube:
     async def event(self, event: Mapping[str, Any]) -> None:
         """POST one events.k8s.io event."""
         await self._call("post event", "create", "Event", body=dict(event))
-
-
-def _sentence(error: ApiException) -> str:
-    """The server's own words."""
-    try:
-        return str(json.loads(error.body)["message"])
-    except (TypeError, ValueError, KeyError):
-        return str(error.reason or error.status)
-
-
-def _retry_after(error: ApiException) -> float:
-    """Seconds of the header Retry-After; Kubernetes sends no dates."""
-    try:
-        return max(0.0, float((error.headers or {})["Retry-After"]))
-    except (KeyError, TypeError, ValueError):
-        return 0.0

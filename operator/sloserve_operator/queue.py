@@ -4,6 +4,7 @@ Filled by `handlers`, `resync` and the workers themselves; drained by the worker
 """
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -65,10 +66,10 @@ class KeyedQueue:
             self._wake.clear()
             waiting = [due for k, due in self._due.items() if k not in self._active]
             pause = max(0.0, min(waiting) - self._clock()) if waiting else None
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause)
-            except TimeoutError:
-                continue
+            # Not wait_for: Python 3.11's takes a cancellation for a wake-up if both come at once.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
         return key
 
     def done(self, key: Key, again: float | None = None) -> None:

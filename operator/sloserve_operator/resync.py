@@ -1,30 +1,22 @@
 """LISTs beside the watches: the first fills the cache, the later ones check that the watches are alive.
 
-Run by `app`. Each pass also asks for a look at every resource, which is the level-triggered safety net.
+Run by `watches` and `work`. Each pass also asks for a look at every resource, which is the level-triggered
+safety net. What two LISTs in a row show and no watch told of is taken from the LIST, and held against the
+watch: /livez then fails.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import structlog
 
-from .api import KIND
-from .cache import Cache, Key, owner_key
+from .cache import Cache, Key, key_of, owner_key
+from .kinds import WATCHED
 from .kube import Kube
 from .queue import KeyedQueue
 from .telemetry import Telemetry
 
-KINDS = (
-    KIND,
-    "Deployment",
-    "Service",
-    "ConfigMap",
-    "ServiceAccount",
-    "PersistentVolumeClaim",
-    "PodDisruptionBudget",
-    "NetworkPolicy",
-    "Pod",
-)
 log = structlog.stdlib.get_logger("sloserve.resync")
 
 
@@ -47,20 +39,28 @@ class Resync:
         self.last_success: float | None = None
         self.dead_watch: str | None = None
 
+    @property
+    def first_namespace(self) -> str | None:
+        """One that we serve; None for all."""
+        return self._namespaces[0]
+
     async def prime(self) -> None:
-        """Fill the cache, so that the first reconciles see all that exists. KubeError if a LIST fails."""
-        for kind in KINDS:
+        """Bring the cache to what exists, before the watches begin. KubeError if a LIST fails."""
+        self._lagging.clear()
+        self.dead_watch = None
+        for kind in WATCHED:
             for namespace in self._namespaces:
-                objects, _ = await self._kube.list(kind, namespace)
+                objects, version = await self._kube.list(kind.kind, namespace)
                 for obj in objects:
-                    self._cache.put(kind, obj)
+                    self._cache.put(kind.kind, obj)
+                self._drop_vanished(kind.kind, namespace, objects, version)
         self._succeeded()
 
     async def check(self) -> None:
         """One pass: what the last pass listed and the cache still does not know never came by watch."""
-        for kind in KINDS:
+        for kind in WATCHED:
             for namespace in self._namespaces:
-                await self._compare(kind, namespace)
+                await self._compare(kind.kind, namespace)
         self._succeeded()
 
     async def _compare(self, kind: str, namespace: str | None) -> None:
@@ -74,20 +74,24 @@ class Resync:
         ]
         self._lagging[scope] = lagging
         self._telemetry.lagging.set(sum(map(len, self._lagging.values())))
-        gone = [
-            o
-            for o in self._cache.vanished(kind, objects, version)
-            if namespace in (None, o["metadata"]["namespace"])
-        ]
-        for obj in gone:
-            # The deletion may still be on its way by watch; dropping it twice does no harm.
-            obj["metadata"]["resourceVersion"] = str(version)
-            self._cache.drop(kind, obj)
-            if owner := owner_key(kind, obj):
-                self._queue.add(owner)
+        self._drop_vanished(kind, namespace, objects, version)
         if missed:
             self.dead_watch = f"the watch of {kind} is silent: {missed[0]} changed and no event came"
             log.error("watch is silent", kind=kind, objects=len(missed))
+            for obj in objects:
+                if self._cache.put(kind, obj) and (owner := owner_key(kind, obj)):
+                    self._queue.add(owner)
+
+    def _drop_vanished(
+        self, kind: str, namespace: str | None, objects: Sequence[Mapping[str, Any]], version: int
+    ) -> None:
+        for obj in self._cache.vanished(kind, objects, version):
+            if namespace in (None, key_of(obj)[0]):
+                # The deletion may still be on its way by watch; dropping it twice does no harm.
+                obj["metadata"]["resourceVersion"] = str(version)
+                self._cache.drop(kind, obj)
+                if owner := owner_key(kind, obj):
+                    self._queue.add(owner)
 
     def _succeeded(self) -> None:
         self.last_success = self._clock()

@@ -68,8 +68,13 @@ class Settings(BaseSettings):
     engine_timeout_seconds: float = Field(
         default=2, description="Deadline of reading an engine's state.", gt=0
     )
-    crd_timeout_seconds: float = Field(
-        default=60, description="Time to wait at start for the CRD before the process gives up.", ge=0
+    watch_seconds: int = Field(
+        default=300, description="Time after which the API server ends a watch and it is begun anew.", ge=1
+    )
+    watch_silence_seconds: float = Field(
+        default=70,
+        description="Time without an event or a bookmark (one a minute) after which a watch is begun anew.",
+        ge=1,
     )
 
     leader_election: bool = Field(

@@ -1,48 +1,9 @@
-"""Logs and own metrics (prefix sloserve_). Set up by `app`, written to by all that changes anything.
+"""The process's own metrics (prefix sloserve_). Made by `app`, written to by all that changes anything."""
 
-One structured line per change, with namespace, name and generation; everything else is debug.
-"""
-
-import logging
-import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-
-
-def configure_logging(form: str, level: str) -> None:
-    """Send structlog and the standard library (kopf) through one formatter to stderr."""
-    shared: list[Any] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-    ]
-    last: list[Any] = (
-        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
-        if form == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
-    )
-    formatter = structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=shared,
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-    )
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter)
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(level.upper())
-    # kopf tells of every event at info; its warnings and errors are what matters here.
-    logging.getLogger("kopf").setLevel(max(logging.WARNING, root.level))
-    structlog.configure(
-        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-
 
 Metric = TypeVar("Metric", Counter, Gauge, Histogram)
 DURATIONS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -58,8 +19,9 @@ class Telemetry:
             "retry (the API server did not do as asked); error (our own fault).", "result")  # fmt: skip
         self.seconds = self._add(Histogram, "sloserve_reconcile_duration_seconds", "Time of one look.",
             buckets=DURATIONS)  # fmt: skip
-        self.writes = self._add(Counter, "sloserve_writes", "Writes to the API server; result is ok or the "
-            "HTTP status, 0 without an answer.", "kind", "verb", "result")  # fmt: skip
+        self.writes = self._add(Counter, "sloserve_writes", "Writes to the API server; result is ok, the "
+            "HTTP status (0 without an answer), or contested: not made, as it is changed back each time.",
+            "kind", "verb", "result")  # fmt: skip
         self.nudges = self._add(Counter, "sloserve_config_nudges", "Nudges of pods with new live settings.")
         self.events = self._add(Counter, "sloserve_watch_events", "Events from the watches.", "kind")
         self.queue_depth = self._add(Gauge, "sloserve_queue_depth", "Resources that are due for a look now.")

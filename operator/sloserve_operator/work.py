@@ -53,10 +53,11 @@ async def work(
             telemetry.seconds.observe(time.monotonic() - started)
 
 
-async def keep_checking(resync: Resync, seconds: float) -> None:
-    """LIST every `seconds`; a failure is logged and shows in /livez if it lasts."""
+async def keep_checking(resync: Resync, watching: asyncio.Event, seconds: float) -> None:
+    """LIST every `seconds` while the watches run; a failure is logged and shows in /livez if it lasts."""
     while True:
         await asyncio.sleep(seconds)
+        await watching.wait()
         try:
             await resync.check()
         except KubeError as error:

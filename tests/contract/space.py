@@ -14,13 +14,12 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import yaml
 
 from tests.chart.helm import CHART, helm
 from tests.cluster.api import Cluster
-from tests.contract.proxy import Proxy
 
 Found = TypeVar("Found")
 Object = dict[str, Any]
@@ -132,6 +131,13 @@ class Space:
         return self.run("get", kinds, "-l", f"sloserve.dev/name={name}", "-o", "name").split()
 
 
+class Way(Protocol):
+    """A proxy on the way to the API server."""
+
+    def through(self, kubeconfig: Path) -> Path:
+        """The same credentials, by way of it."""
+
+
 @dataclass
 class Operator:
     """The operator as a process with the service account that the chart makes."""
@@ -142,10 +148,12 @@ class Operator:
     process: subprocess.Popen[bytes] | None = None
     name: str = "operator"
     values: Object = field(default_factory=dict)
-    proxy: Proxy | None = None
+    proxy: Way | None = None
     code: Path | None = None
     began: int = 0
+    granted: Path | None = None
     credentials: set[str] = field(default_factory=set)
+    command: list[str] = field(default_factory=lambda: [sys.executable, "-m", "sloserve_operator.app"])
 
     @property
     def user(self) -> str:
@@ -187,9 +195,10 @@ class Operator:
         until(lambda: self.said("watching", after=self.began), f"start, see {self.log}")
 
     def launch(self) -> None:
-        """Start it."""
+        """Start it, with the rights of its first start."""
+        self.granted = self.granted or self.grant()
         settings = {
-            "KUBECONFIG": str(self.grant()),
+            "KUBECONFIG": str(self.granted),
             "NAMESPACES": self.space.name,
             "ENGINE_IMAGE": self.images[0],
             "ENGINE_IMAGE_CPU": self.images[1],
@@ -202,8 +211,7 @@ class Operator:
             environment["PYTHONPATH"] = str(self.code)
         self.began = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "sloserve_operator.app"]
-            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+            self.process = subprocess.Popen(self.command, env=environment, stdout=log, stderr=log)
 
     def said(self, text: str, after: int = 0) -> Object | None:
         """The first line of its log, from an offset on, with this message or error."""
@@ -229,8 +237,18 @@ class Operator:
         self.process = None
         return status
 
+    def kill(self) -> None:
+        """SIGKILL, if it runs; also when it was stopped."""
+        if self.process:
+            self.process.send_signal(signal.SIGCONT)
+            self.stop(signal.SIGKILL)
+
     def written(self, since: int) -> Iterator[Object]:
         """Each write under its tokens after an offset of the audit log."""
+        return (event for event in self.asked(since) if event["verb"] in WRITES)
+
+    def asked(self, since: int) -> Iterator[Object]:
+        """Each request under its tokens after an offset of the audit log."""
         path = self.space.cluster.audit_log()
         assert path is not None
         with path.open("rb") as log:
@@ -238,7 +256,7 @@ class Operator:
             lines = log.read().split(b"\n")[:-1]
         for event in map(json.loads, filter(None, lines)):
             extra = event["user"].get("extra", {}).get(CREDENTIAL, [])
-            if event["verb"] in WRITES and not self.credentials.isdisjoint(extra):
+            if not self.credentials.isdisjoint(extra):
                 yield event
 
     def writes(self, since: int) -> list[str]:

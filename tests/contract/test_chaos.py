@@ -13,18 +13,21 @@ import time
 
 import pytest
 
-from tests.contract.space import Operator, Space, manifest, until
+from tests.contract.space import Object, Operator, Space, manifest, until
 
 pytestmark = pytest.mark.cluster
 
 NAMES = ("red", "green", "blue")
+NAME = "sloserve.dev/name"
+KINDS = "deployments,services,configmaps,serviceaccounts,pvc,pdb,networkpolicies"
 CHILDREN = (
-    "deployment.apps/{}",
+    "deployment/{}",
     "service/{}",
     "configmap/{}-config",
     "serviceaccount/{}",
-    "poddisruptionbudget.policy/{}",
+    "poddisruptionbudget/{}",
 )
+EVENTS_A_CHANGE = 3
 
 
 class Chaos:
@@ -33,10 +36,11 @@ class Chaos:
     def __init__(self, space: Space, seed: int) -> None:
         self.space, self.chance = space, random.Random(seed)
         self.wanted: dict[str, int | None] = dict.fromkeys(NAMES)
-        self.value = 40
+        self.value, self.changes = 40, 0
 
     def change(self) -> None:
         """One thing that users and strangers do."""
+        self.changes += 1
         name = self.chance.choice(NAMES)
         if self.wanted[name] is None:
             self.make(name)
@@ -65,45 +69,69 @@ class Chaos:
 
     def converged(self) -> bool:
         """Whether all is as asked for: contents, nothing left over, and the status of this generation."""
-        for name, value in self.wanted.items():
-            obj = self.space.get("sloserve", name)
-            expected = [] if value is None else sorted(child.format(name) for child in CHILDREN)
-            if (obj is None) != (value is None) or sorted(self.space.children(name)) != expected:
-                return False
-            if obj is None:
-                continue
-            status = obj.get("status", {})
-            config = self.space.get("configmap", f"{name}-config")
-            if status.get("observedGeneration") != obj["metadata"]["generation"] or config is None:
-                return False
+        found = {name_of(obj): obj for obj in everything(self.space, f"sloserves,{KINDS}")}
+        ours = {name for name, obj in found.items() if NAME in obj["metadata"].get("labels", {})}
+        alive = {name for name, value in self.wanted.items() if value is not None}
+        if {n for n in found if n.startswith("sloserve/")} != {f"sloserve/{name}" for name in alive}:
+            return False
+        if ours != {child.format(name) for name in alive for child in CHILDREN}:
+            return False
+        for name in alive:
+            obj, config = found[f"sloserve/{name}"], found[f"configmap/{name}-config"]
             classes = json.loads(config["data"]["slidingserve.json"]).get("classes", [{}])
-            if str(value) not in json.dumps(classes):
+            seen = obj.get("status", {}).get("observedGeneration")
+            if seen != obj["metadata"]["generation"] or str(self.wanted[name]) not in json.dumps(classes):
                 return False
         return True
+
+
+def everything(space: Space, kinds: str) -> list[Object]:
+    return list(json.loads(space.run("get", kinds, "-o", "json"))["items"])
+
+
+def name_of(obj: Object) -> str:
+    return f"{obj['kind'].lower()}/{obj['metadata']['name']}"
 
 
 def survive(space: Space, operator: Operator, kills: int, seed: int, together: int = 5) -> None:
     """Kill it so many times during changes; after every few it must get all done, and then be quiet."""
     print(f"seed {seed}")
     chaos = Chaos(space, seed)
-    if operator.process is None:
-        operator.start()
     for kill in range(1, kills + 1):
         chaos.change()
-        time.sleep(chaos.chance.uniform(0, 1.5))  # the moment is the point: any is right
+        time.sleep(chaos.chance.uniform(0, 0.7))  # the moment is the point: any is right
         assert operator.stop(signal.SIGKILL) == -signal.SIGKILL
         chaos.change()
         operator.launch()
         if kill % together == 0:
             until(chaos.converged, f"all as asked for after kill {kill}, seed {seed}", 120)
         else:
-            time.sleep(chaos.chance.uniform(0, 4))
+            time.sleep(chaos.chance.uniform(0.5, 2))
     until(chaos.converged, "all as asked for", 120)
+    nothing_left_over(chaos)
+    quiet(chaos, operator)
+
+
+def nothing_left_over(chaos: Chaos) -> None:
+    """Each child has its one living resource as controller, and events were told, not poured out."""
+    live = {obj["metadata"]["uid"] for obj in everything(chaos.space, "sloserves")}
+    for obj in everything(chaos.space, KINDS):
+        if NAME in obj["metadata"].get("labels", {}):
+            owners = {owner["uid"] for owner in obj["metadata"].get("ownerReferences", [])}
+            assert len(owners) == 1, obj["metadata"]
+            assert owners <= live, obj["metadata"]
+    told = [e for e in everything(chaos.space, "events") if e["involvedObject"]["kind"] == "SLOServe"]
+    assert len(told) <= EVENTS_A_CHANGE * chaos.changes
+    print(f"{chaos.changes} changes, {len(told)} events")
+
+
+def quiet(chaos: Chaos, operator: Operator) -> None:
+    """With all done it writes nothing for what is settled, while it does something new."""
     until(lambda: operator.said("watching", after=operator.began), "it watches")
     mark = operator.mark()
-    space.run("annotate", "sloserves", "--all", f"touched={seed}", "--overwrite")
+    chaos.space.run("annotate", "sloserves", "--all", f"touched={chaos.value}", "--overwrite")
     chaos.make("last")
-    space.reason("last", "ScaledToZero")
+    chaos.space.reason("last", "ScaledToZero")
     rest = [line for line in operator.writes(mark) if "last" not in line and "events" not in line]
     assert rest == [], "a settled resource is left alone"
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import socket
+import time
+from functools import partial
 from typing import Any
 
 import pytest
-from sloserve_operator.app import StartError, wait_for_crd
 from sloserve_operator.cache import Cache
 from sloserve_operator.kube import Kube
 from sloserve_operator.queue import KeyedQueue
@@ -14,7 +17,7 @@ from sloserve_operator.reconcile import Images, Reconciler
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 
-from tests.contract.space import Operator, Space, manifest
+from tests.contract.space import Operator, Space, free_port, manifest, until
 
 pytestmark = pytest.mark.cluster
 
@@ -137,16 +140,52 @@ async def make(kube: Kube, space: Space, obj: dict[str, Any]) -> dict[str, Any]:
     return await kube.create(obj)
 
 
-def test_a_term_signal_ends_it_with_zero_and_a_kill_does_not(space: Space, operator: Operator) -> None:
-    assert operator.stop(signal.SIGTERM) == 0
+def test_a_term_signal_ends_it_within_seconds_with_zero_and_a_kill_does_not(space: Space) -> None:
+    port = free_port()
+    operator = Operator(space, extra={"HEALTH_PORT": str(port)})
     operator.start()
-    assert operator.stop(signal.SIGKILL) == -signal.SIGKILL
+    try:
+        space.apply(manifest())
+        space.reason("chat", "ScaledToZero")
+        with socket.create_connection(("127.0.0.1", port)) as probe:  # kept alive, as the kubelet's are not
+            probe.sendall(b"GET /livez HTTP/1.1\r\nHost: operator\r\n\r\n")
+            assert b"200 OK" in probe.recv(4096)
+            began = time.monotonic()
+            assert operator.stop(signal.SIGTERM) == 0
+            # A third of a second where the machine is idle. kopf's own end took more than five.
+            assert time.monotonic() - began < 4
+        stopping, ended = operator.said("stopping"), operator.said("ended")
+        assert stopping
+        assert ended
+        operator.start()
+        assert operator.stop(signal.SIGKILL) == -signal.SIGKILL
+    finally:
+        operator.kill()
 
 
-async def test_without_the_crd_it_gives_up_with_the_remedy() -> None:
-    class Bare(Kube):
-        async def served(self, kind: str) -> bool:
-            return False
-
-    with pytest.raises(StartError, match="is not installed: install the chart"):
-        await wait_for_crd(Bare(1), seconds=0)
+def test_logs_are_one_line_a_change_as_json_or_as_text(space: Space) -> None:
+    for form, name in (("json", "chat"), ("text", "talk")):
+        operator = Operator(space, name=form, extra={"LOG_FORMAT": form})
+        try:
+            operator.launch()
+            space.apply(manifest(name))
+            space.reason(name, "ScaledToZero", seconds=60)
+            generation = space.patch(name, {"engine": {"maxModelLength": 64}})
+            told = partial(lambda made: b"applied" in made.log.read_bytes(), operator)
+            until(told, "the change is told", 60)
+            assert operator.stop(signal.SIGTERM) == 0
+        finally:
+            operator.kill()
+        lines = operator.log.read_text().splitlines()
+        if form == "json":
+            entries = [json.loads(line) for line in lines]
+            applied = [entry for entry in entries if entry["event"] == "applied"]
+            assert [(e["kind"], e["child"], e["generation"]) for e in applied] == [
+                ("Deployment", name, generation)
+            ]
+            assert all(e["namespace"] == space.name and e["sloserve"] == name for e in applied)
+            assert applied[0]["because"].startswith("spec.template")
+        else:
+            (line,) = [line for line in lines if "applied" in line]
+            assert f"generation={generation}" in line
+            assert "because=spec.template" in line

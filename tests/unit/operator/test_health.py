@@ -1,5 +1,6 @@
 """Health means progress: dead watches, failing LISTs and stuck work are told from a quiet cluster."""
 
+import asyncio
 from typing import Any
 
 from sloserve_operator.cache import Cache
@@ -7,6 +8,7 @@ from sloserve_operator.health import Health
 from sloserve_operator.queue import KeyedQueue
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
+from sloserve_operator.watches import Watches
 
 from tests.unit.operator.objects import manifest
 
@@ -19,6 +21,10 @@ class Server:
     def __init__(self) -> None:
         self.resources: list[dict[str, Any]] = []
         self.version = 200
+        self.known = True
+
+    async def served(self, namespace: str | None) -> bool:
+        return self.known
 
     async def list(self, kind: str, namespace: str | None) -> tuple[list[dict[str, Any]], int]:
         return (self.resources if kind == "SLOServe" else []), self.version
@@ -35,12 +41,24 @@ class Process:
         self.telemetry = Telemetry()
         self.resync = Resync(kube, self.cache, self.queue, self.telemetry, [], self.clock)
         self.lease: str | None = None
-        self.health = Health(self.queue, self.resync, 60, self.clock, lambda: self.lease)
+        self.watches = Watches(kube, self.resync, self.inform, self.clock, poll_seconds=0)
+        self.health = Health(self.queue, self.resync, self.watches, 60, self.clock, lambda: self.lease)
         queue = self.queue
         self.telemetry.follow(queue.waiting, queue.oldest_seconds, queue.failing, self.health.list_age)
 
     def clock(self) -> float:
         return self.now
+
+    async def inform(self) -> None:
+        """Watches that hear nothing."""
+        await asyncio.Event().wait()
+
+    async def begin(self) -> asyncio.Task[None]:
+        """The watches' task, when it has come as far as it can."""
+        task = asyncio.create_task(self.watches.run())
+        for _ in range(50):
+            await asyncio.sleep(0)
+        return task
 
     def metric(self, name: str) -> float | None:
         return self.telemetry.registry.get_sample_value(f"sloserve_{name}")
@@ -51,9 +69,26 @@ async def test_it_is_ready_once_everything_was_listed_and_looks_at_every_resourc
     assert "first LIST" in (process.health.ready() or "")
     assert process.health.alive() is None
     process.server.resources = [manifest()]
-    await process.resync.prime()
+    task = await process.begin()
     assert process.health.ready() is None
     assert process.queue.take() == KEY
+    task.cancel()
+
+
+async def test_without_the_crd_it_is_alive_for_hours_and_not_ready() -> None:
+    process = Process()
+    process.server.known = False
+    process.now = 5
+    task = await process.begin()
+    for _ in range(10):
+        process.now += 350
+        await asyncio.sleep(0.001)
+        assert process.health.alive() is None
+    assert "is not installed: install the chart with crds.enabled=true" in (process.health.ready() or "")
+    process.server.known = True
+    await asyncio.sleep(0.001)
+    assert process.health.ready() is None
+    task.cancel()
 
 
 async def test_a_quiet_cluster_is_healthy_for_ever() -> None:
@@ -159,7 +194,8 @@ async def test_a_resource_that_fails_is_counted_until_it_succeeds() -> None:
 
 async def test_a_lease_that_cannot_be_read_makes_it_unready_and_not_dead() -> None:
     process = Process()
-    await process.resync.prime()
+    task = await process.begin()
     process.lease = "the Lease ns/sloserve cannot be read"
     assert process.health.ready() == process.lease
     assert process.health.alive() is None
+    task.cancel()

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sloserve_operator.queue import KeyedQueue
@@ -148,3 +149,18 @@ def test_every_added_key_is_handed_out_in_the_end(steps: list[tuple[str, str]]) 
     clock.now += 10_000
     got = set(iter(q.take, None))
     assert owed <= got
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_worker_that_is_woken_and_cancelled_at_once_ends(turns: int) -> None:
+    queue = KeyedQueue()
+    queue.add(("default", "other"), delay=2000)
+    worker = asyncio.create_task(queue.get())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    queue.add(("default", "chat"), delay=1000)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    worker.cancel()
+    done, _ = await asyncio.wait([worker], timeout=2)
+    assert done, "or the process would never end"

@@ -4,6 +4,9 @@ import asyncio
 import contextlib
 from typing import Any
 
+import pytest
+from kubernetes.aio.client.rest import ApiException
+from sloserve_operator.connection import Connection
 from sloserve_operator.kube import KubeError
 from sloserve_operator.queue import KeyedQueue
 from sloserve_operator.telemetry import Telemetry
@@ -66,3 +69,37 @@ async def test_a_failure_without_that_is_tried_again_soon_and_counted() -> None:
     now = 1.0
     assert queue.take() == KEY
     assert telemetry.registry.get_sample_value("sloserve_reconcile_total", {"result": "retry"}) == 1
+
+
+class Refusing(Connection):
+    """Asks once for patience, then answers."""
+
+    def __init__(self, clock: Any) -> None:
+        super().__init__(10, clock)
+        self.sent: list[str] = []
+        self._resources = dict.fromkeys(("Service", "Lease"))
+        self._dynamic = self
+
+    async def get(self, target: object, **params: Any) -> Any:
+        self.sent.append("get")
+        if len(self.sent) == 1:
+            error = ApiException(status=429, reason="Too Many Requests")
+            error.headers = {"Retry-After": "1000"}
+            raise error
+        return self
+
+    async def json(self) -> dict[str, Any]:
+        return {}
+
+
+async def test_nobody_calls_a_server_that_asked_for_patience_but_for_the_lease() -> None:
+    now = 0.0
+    connection = Refusing(lambda: now)
+    for _ in range(3):
+        with pytest.raises(KubeError) as failed:
+            await connection._call("read", "get", "Service")
+        assert (failed.value.status, failed.value.retry_after) == (429, 60), "a minute at most"
+    assert len(connection.sent) == 1
+    assert await connection._call("read", "get", "Lease") == {}
+    now = 60.0
+    assert await connection._call("read", "get", "Service") == {}

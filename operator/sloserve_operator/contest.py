@@ -1,0 +1,41 @@
+"""Notices that somebody else keeps changing a child back, and then writes seldom. Used by `children`.
+
+Two operators that serve one namespace by mistake and want different things, or a policy that undoes what we
+apply, would otherwise answer each other's writes as fast as the API server takes them.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+
+WINDOW_SECONDS = 60.0
+MOST_APPLIES = 5  # of one content to one child in the window; a repaired drift is one
+
+Child = tuple[str, str]  # uid, kind
+
+
+class Contests:
+    """When each child was applied with the content that it is to have; another content is another matter."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._applied: dict[Child, tuple[str, deque[float]]] = {}
+
+    def lost(self, child: Child, content: str) -> float:
+        """Count one apply that is about to be made. Returns: seconds to wait instead; 0 to go on."""
+        now = self._clock()
+        known, times = self._applied.get(child, ("", deque[float]()))
+        if known != content:
+            times = deque[float]()
+        self._applied[child] = (content, times)
+        while times and times[0] <= now - WINDOW_SECONDS:
+            times.popleft()
+        if len(times) >= MOST_APPLIES:
+            return times[0] + WINDOW_SECONDS - now
+        times.append(now)
+        return 0.0
+
+    def forget(self, uid: str) -> None:
+        """The resource is gone."""
+        for child in [c for c in self._applied if c[0] == uid]:
+            del self._applied[child]
