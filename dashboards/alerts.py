@@ -174,6 +174,16 @@ CONTROLLER = (
         " names them.",
     ),
     Alert(
+        "SLOServeOperatorContested",
+        'sum by (namespace, pod, kind) (increase(sloserve_writes_total{result="contested", '
+        f"{OPERATOR}}}[10m])) > 0",
+        "0m",
+        "warning",
+        "Somebody changes what the SLOServe operator writes.",
+        "Pod {{ $labels.pod }} repaired an object of kind {{ $labels.kind }} five times within a minute and"
+        " found it changed back each time.",
+    ),
+    Alert(
         "SLOServeOperatorErrors",
         'sum by (namespace, pod) (increase(sloserve_reconcile_total{result="error", '
         f"{OPERATOR}}}[15m])) > 0",
