@@ -66,7 +66,9 @@ async def test_a_rolling_change_under_2000_requests_loses_none(
     assert all("--max-num-seqs=48" in arguments(pod) for pod in rolling.pods())
 
 
-async def test_a_change_taken_back_while_it_rolls_loses_nothing_and_leaves_nothing(rolling: Rolling) -> None:
+async def test_a_change_taken_back_while_it_rolls_loses_nothing_and_leaves_nothing(
+    rolling: Rolling, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = {pod["metadata"]["name"] for pod in rolling.pods()}
     (argument,) = {word for word in arguments(rolling.pods()[0]) if word.startswith("--max-num-seqs")}
     async with rolling.clients().run() as clients:
@@ -80,6 +82,8 @@ async def test_a_change_taken_back_while_it_rolls_loses_nothing_and_leaves_nothi
         await asyncio.to_thread(rolling.change, maxNumSeqs=int(argument.rpartition("=")[2]))
         await asyncio.to_thread(rolling.follow)
         await clients.one_more_each()
+    with capsys.disabled():
+        print(f"\nrolled and taken back; {clients.sent} requests, lost {len(clients.lost)}")
     assert clients.lost == []
     gone = found[0]["metadata"]["name"]
     until(lambda: gone not in {pod["metadata"]["name"] for pod in rolling.pods()}, f"{gone} is gone", 120)
