@@ -131,6 +131,7 @@ class HttpProxy:
         await self._cancel_watches()
         await self._runner.cleanup()
         await self._session.close()
+        await asyncio.sleep(0.2)  # TLS takes its leave
 
     async def _cancel_watches(self) -> None:
         for task in self._watches:
