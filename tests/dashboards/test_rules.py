@@ -138,8 +138,8 @@ CASES = [
     Case("a look fails again and again", "20m", {**LEADS, f"sloserve_queue_failing{{{OPERATOR}}}": "1x600"},
          {"SLOServeOperatorFailing"}),
     Case("a child is changed back each time", "5m", {
-        **LEADS, f'sloserve_writes_total{{{OPERATOR}, kind="Service", verb="apply", result="contested"}}': "0 1x600"},
-        {"SLOServeOperatorContested"}),
+        f'sloserve_writes_total{{{OPERATOR}, kind="Service", verb="apply", result="contested"}}': "0 1x600",
+        **LEADS}, {"SLOServeOperatorContested"}),
     Case("the operator breaks", "5m", {
         **LEADS, f'sloserve_reconcile_total{{{OPERATOR}, result="error"}}': "0 1x600",
         f'sloserve_reconcile_total{{{OPERATOR}, result="ok"}}': "0+9x600"}, {"SLOServeOperatorErrors"}),
