@@ -26,7 +26,7 @@ from typing import Any
 from sloserve_operator.api import GROUP, KIND, PLURAL
 from sloserve_operator.api.crd import text
 from sloserve_operator.kube import Kube, KubeError
-from sloserve_operator.telemetry import configure_logging
+from sloserve_operator.logs import configure_logging
 
 from benchmarks.measured import Numbers, answered, calls, process, table, words
 from benchmarks.stand_in import Engines, manifest, play_kubelet
