@@ -265,8 +265,8 @@ def test_settings_that_some_pods_have_and_some_have_not_are_told_with_names(trou
 def test_accelerators_that_our_own_old_pod_still_holds_are_waited_for(troubles: Troubles) -> None:
     (old,) = troubles.served("slow")
     troubles.space.patch("slow", {"engine": {"maxModelLength": 64}})
-    message = troubles.said("slow", "WaitingForDrain")
-    assert f"waits for pod {old['metadata']['name']} to end its running requests" in message
+    words = f"waits for pod {old['metadata']['name']} to end its running requests"
+    until(lambda: words in troubles.said("slow", "WaitingForDrain"), words, 60)
     troubles.served("slow")
     assert troubles.events("slow", "InsufficientGPU") == []
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests import stand_in_hub
 from tests.demo.kube import Kube, Object, until
-from tests.e2e.conftest import EXAMPLE, Demo
+from tests.e2e.conftest import EXAMPLE
 
 pytestmark = pytest.mark.cluster
 
@@ -19,18 +19,13 @@ PORT = 8080
 SCRIPT = "stand_in_hub.py"
 
 
-@pytest.fixture
-def hub(kube: Kube, shared: Demo) -> str:
-    """URL of the stand-in inside the cluster; it runs on the engine's image, which has a Python."""
-    deployment = kube.get("deployment", shared.name)
-    assert deployment is not None
-    image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+def start_hub(kube: Kube, image: str) -> None:
+    """The stand-in in a pod of its own, on the engine's image, which has a Python."""
     container = {
         "name": "hub",
         "image": image,
         "command": ["python3", f"/script/{SCRIPT}", str(PORT)],
         "volumeMounts": [{"name": "script", "mountPath": "/script"}],
-        "readinessProbe": {"tcpSocket": {"port": PORT}, "periodSeconds": 1},
     }
     pod = {
         "containers": [container],
@@ -45,12 +40,11 @@ def hub(kube: Kube, shared: Demo) -> str:
     ]
     for part in body:
         kube.apply({"apiVersion": "v1", "metadata": {"name": HUB, "labels": {"app": HUB}}, **part})
-    kube.run("wait", "pod", HUB, "--for=condition=Ready", "--timeout=120s")
-    return f"http://{HUB}.{kube.namespace}.svc:{PORT}"
 
 
-def test_a_model_that_the_hub_refuses_is_the_reason_with_what_to_do(kube: Kube, make: Any, hub: str) -> None:
-    """Both at once, since a start of the real engine takes its time."""
+def test_a_model_that_the_hub_refuses_is_the_reason_with_what_to_do(kube: Kube, make: Any) -> None:
+    """Both at once, since a start of the real engine takes its time: the hub is up long before they ask."""
+    hub = f"http://{HUB}.{kube.namespace}.svc:{PORT}"
     env = [{"name": "HF_ENDPOINT", "value": hub}, {"name": "HF_HUB_OFFLINE", "value": "0"}]
     engine = {**EXAMPLE["spec"]["engine"], "env": env, "extraArgs": []}
     gated = make("gated", model={"uri": "hf://org/gated"}, engine=engine)
@@ -59,6 +53,8 @@ def test_a_model_that_the_hub_refuses_is_the_reason_with_what_to_do(kube: Kube, 
         model={"uri": "hf://org/absent", "tokenSecretRef": {"name": HUB, "key": "token"}},
         engine=engine,
     )
+    deployment = until(lambda: kube.get("deployment", gated), "its Deployment", 30)
+    start_hub(kube, deployment["spec"]["template"]["spec"]["containers"][0]["image"])
     expected = {
         gated: (
             "TokenMissing",
