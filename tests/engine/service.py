@@ -77,8 +77,10 @@ class Service:
 
 async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
     """Pass on what comes until it ends; then that end too."""
-    with contextlib.suppress(OSError):
-        while data := await source.read(1 << 16):
-            target.write(data)
-            await target.drain()
-    target.close()
+    try:
+        with contextlib.suppress(OSError):
+            while data := await source.read(1 << 16):
+                target.write(data)
+                await target.drain()
+    finally:
+        target.close()
