@@ -87,15 +87,27 @@ class Upgrade:
         return found["metadata"]["uid"], found["spec"]
 
 
+def previous_crd() -> dict[str, Any]:
+    """The CRD of the previous chart."""
+    done = helm("template", "sloserve", str(PREVIOUS_CHART), "--kube-version=1.34", values={})
+    (found,) = (d for d in yaml.safe_load_all(done.stdout) if d["kind"] == "CustomResourceDefinition")
+    return dict(found)
+
+
 @pytest.fixture
 def upgrade(release: Release, tmp_path: Path) -> Iterator[Upgrade]:
     cluster = release.cluster
+    strict = "pod-security.kubernetes.io/enforce=restricted"
+    cluster.kubectl("label", "namespace", release.namespace, strict)
     cluster.load_image(binary_image("probe", ENGINE, ANSWERS, "/usr/local/bin/slidingserve"), ENGINE)
+    # Whatever CRD is there: an install that takes it over would leave an annotation that its own has not.
+    apply = ("apply", "--server-side", "--force-conflicts", "--field-manager=chart-tests", "-f", "-")
+    cluster.kubectl(*apply, stdin=json.dumps(previous_crd()))
+    cluster.kubectl("annotate", "crd", CRD, f"{SCHEMA_ANNOTATION}-")
     made = Upgrade(release, Space(cluster, release.namespace, tmp_path))
     yield made
     made.stop()
-    apply = ("apply", "--server-side", "--force-conflicts", "--field-manager=chart-tests")
-    cluster.kubectl(*apply, "-f", str(ROOT / "crds" / f"{CRD}.yaml"))
+    cluster.kubectl(*apply, stdin=(ROOT / "crds" / f"{CRD}.yaml").read_text())
     made.space.run("delete", "sloserves", "--all", "--timeout=60s")
 
 
@@ -183,12 +195,7 @@ def test_neither_upgrade_nor_rollback_nor_removal_restarts_an_engine(upgrade: Up
 
 
 def test_a_changed_schema_has_a_version_above_the_previous_releases() -> None:
-    done = helm("show", "chart", str(PREVIOUS_CHART))
-    assert yaml.safe_load(done.stdout)["name"] == "sloserve"
-    done = helm("template", "sloserve", str(PREVIOUS_CHART), "--kube-version=1.34", values={})
-    (previous,) = (
-        d for d in yaml.safe_load_all(done.stdout) if d and d["kind"] == "CustomResourceDefinition"
-    )
+    previous = previous_crd()
     was = int(previous["metadata"]["annotations"].get(SCHEMA_ANNOTATION, UNMARKED))
 
     def schema(crd: dict[str, Any]) -> object:
