@@ -42,7 +42,8 @@ def restart_hash(spec: SLOServeSpec) -> str:
 def pinned(spec: SLOServeSpec, deployment: Mapping[str, Any] | None) -> Pinned:
     """What a Deployment keeps, if the spec asks for no restart."""
     notes = ((deployment or {}).get("metadata") or {}).get("annotations") or {}
-    if notes.get(RESTART_HASH) not in {restart_hash(spec), _first_hash(spec)}:
+    before = notes.get(RESTART_HASH)
+    if before is None or before not in {restart_hash(spec), _first_hash(spec)}:
         return Pinned()
     version = notes.get(TEMPLATE_VERSION, "1")  # the first one was not written down
     known = int(version) if version.isdecimal() and int(version) in pod.VERSIONS else None
