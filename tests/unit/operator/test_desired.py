@@ -109,6 +109,12 @@ def test_a_version_that_this_operator_does_not_know_gives_its_own(newer: int, ve
     assert again["metadata"]["annotations"][TEMPLATE_VERSION] == str(newer)
 
 
+@pytest.mark.parametrize("name", desired.inputs())
+def test_a_deployment_that_is_made_anew_is_of_the_newest_version(name: str) -> None:
+    made = child("Deployment", desired.inputs()[name])
+    assert made["metadata"]["annotations"][TEMPLATE_VERSION] == str(pod.current())
+
+
 def test_a_deployment_without_a_version_is_of_the_first_one(newer: int) -> None:
     first = child("Deployment", resource())
     del first["metadata"]["annotations"][TEMPLATE_VERSION]
