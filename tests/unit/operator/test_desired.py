@@ -140,12 +140,6 @@ def test_what_the_first_operator_did_not_know_is_a_restart_for_its_deployments(
     assert changed["metadata"]["annotations"][TEMPLATE_VERSION] == str(newer)
 
 
-@pytest.mark.parametrize("name", desired.inputs())
-def test_an_engine_that_is_made_anew_has_the_current_template(name: str) -> None:
-    made = child("Deployment", desired.inputs()[name])["metadata"]["annotations"]
-    assert made[TEMPLATE_VERSION] == str(pod.current())
-
-
 def test_the_grace_period_covers_pre_stop_and_drain_and_the_deadline_covers_all() -> None:
     of = resource(engine={"drainTimeoutSeconds": 300, "startupTimeoutSeconds": 900})
     spec = child("Deployment", of)["spec"]
