@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -63,7 +63,6 @@ class Troubles:
     space: Space
     operator: Operator
     reach: Reach
-    frozen: list[str] = field(default_factory=list)
 
     def pods(self, name: str) -> list[Object]:
         """Pods of a resource that are to stay."""
