@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from .api.engine import EngineState
 from .api.resource import SLOServe
 from .cache import Cache
 from .desired import config
@@ -21,13 +22,20 @@ def children(cache: Cache, resource: SLOServe) -> tuple[Mapping[str, Any] | None
     )
 
 
-async def observe(cache: Cache, engines: EngineReader, resource: SLOServe) -> Observed:
-    """Deployment, pods with their engines' state, and the live settings in force in the ConfigMap."""
+async def observe(
+    cache: Cache, engines: EngineReader, resource: SLOServe, heard: dict[str, EngineState]
+) -> Observed:
+    """Deployment, pods with their engines' state, and the live settings in force in the ConfigMap.
+
+    `heard`: by uid of the pod, what each engine said the last time; kept from look to look by the caller.
+    """
     deployment, config_map = children(cache, resource)
     pods = [PodView(pod) for pod in cache.owned("Pod", resource.key)]
     pods.sort(key=lambda pod: (str(pod.obj["metadata"].get("creationTimestamp", "")), pod.name))
     kept = [pod for pod in pods if not pod.terminating and not pod.finished]
-    views = await asyncio.gather(*(_ask(engines, pod) for pod in kept))
+    views = await asyncio.gather(*(_ask(engines, pod, heard) for pod in kept))
+    for gone in heard.keys() - {pod.uid for pod in kept}:
+        del heard[gone]
     claims = cache.owned("PersistentVolumeClaim", resource.key)
     return Observed(
         deployment=deployment,
@@ -39,10 +47,13 @@ async def observe(cache: Cache, engines: EngineReader, resource: SLOServe) -> Ob
     )
 
 
-async def _ask(engines: EngineReader, pod: PodView) -> PodView:
+async def _ask(engines: EngineReader, pod: PodView, heard: dict[str, EngineState]) -> PodView:
+    """One silence is forgiven: a busy engine that misses a deadline once would flip conditions and back."""
     if pod.address is None:
         return pod
     answer = await engines.read(pod.address)
     if isinstance(answer, str):
-        return PodView(pod.obj, unreachable=answer)
+        last = heard.pop(pod.uid, None)
+        return PodView(pod.obj, state=last) if last else PodView(pod.obj, unreachable=answer)
+    heard[pod.uid] = answer
     return PodView(pod.obj, state=answer)

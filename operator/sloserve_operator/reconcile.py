@@ -13,6 +13,7 @@ import structlog
 
 from .api import KIND
 from .api.conditions import Reason
+from .api.engine import EngineState
 from .api.resource import InvalidSpecError, Object, SLOServe
 from .attainment import Window
 from .cache import Cache, Key, key_of
@@ -79,6 +80,7 @@ class Reconciler:
         self._clock, self._wall = clock, wall
         self._children = Children(kube, cache, telemetry)
         self._nudges: dict[Key, Nudges] = {}
+        self._heard: dict[Key, dict[str, EngineState]] = {}
         self._windows: dict[Key, Window] = {}
         self._written: dict[Key, float] = {}
         self._drained: dict[Key, float] = {}
@@ -108,7 +110,9 @@ class Reconciler:
 
     async def _pass(self, obj: Object, resource: SLOServe) -> float | None:
         problem = await self._write_children(resource)
-        observed = await observe(self._cache, self._engines, resource)
+        observed = await observe(
+            self._cache, self._engines, resource, self._heard.setdefault(resource.key, {})
+        )
         await self._nudge(resource, observed)
         observed = self._remembered(resource.key, observed)
         subject = Subject(
@@ -224,7 +228,7 @@ class Reconciler:
                     log.warning("event not posted", reason=event["reason"], error=error.message)
 
     def _forget(self, key: Key) -> None:
-        for memory in (self._nudges, self._windows, self._written, self._drained):
+        for memory in (self._nudges, self._heard, self._windows, self._written, self._drained):
             memory.pop(key, None)
         if uid := self._uids.pop(key, None):
             self._children.forget(uid)
