@@ -72,7 +72,7 @@ def test_it_is_scaled_to_zero_and_back_and_names_its_pods(space: Space, operator
 
 def test_the_autoscaler_of_kubernetes_scales_it_and_nobody_fights(space: Space, operator: Operator) -> None:
     space.apply(manifest(engine=ENGINE, replicas=1))
-    space.reason("chat", "Unschedulable", seconds=60)
+    space.reason("chat", "InsufficientGPU", seconds=60)
     mark = operator.mark()
     space.apply(autoscaler(2, 3))
     scaled(space, 2)
