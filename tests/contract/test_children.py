@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -42,10 +43,18 @@ def test_a_resource_gets_its_children_and_says_so_in_columns(space: Space, opera
     assert "finalizers" not in space.must("sloserve", "chat")["metadata"]
 
 
+def at_rest(operator: Operator) -> bool:
+    """Whether nothing was written for a while."""
+    mark = operator.mark()
+    time.sleep(2)
+    return operator.writes(mark) == []
+
+
 def test_a_second_pass_writes_nothing_even_after_a_restart(space: Space, operator: Operator) -> None:
     settled(space)
     space.apply(manifest("pods", replicas=1, engine={"tensorParallelSize": 64}))
     space.reason("pods", "InsufficientGPU", seconds=60)
+    until(lambda: at_rest(operator), "the Deployment's counts are all told", 60)
     assert operator.stop(signal.SIGTERM) == 0
     mark = operator.mark()
     operator.start()
