@@ -10,7 +10,12 @@ from typing import Any
 
 from .quantities import quantity
 
-MERGE_KEYS = ("name", "containerPort", "mountPath", "uid")
+MERGE_KEYS = (
+    "containerPort",
+    "mountPath",
+    "name",
+    "uid",
+)  # a mount and a port have a name too, which is no key
 # Atomic in Kubernetes' types, and without defaults: an apply replaces them whole.
 ATOMIC = ("selector", "podSelector", "namespaceSelector", "labelSelector", "nodeSelector", "ingress")
 QUANTITIES = ("limits", "requests", "sizeLimit", "divisor", "storage")
@@ -41,9 +46,7 @@ def drift(desired: Any, live: Any, path: str = "") -> str | None:
 def _list(desired: Sequence[Any], live: Any, path: str) -> str | None:
     if not isinstance(live, Sequence) or isinstance(live, str):
         return path if desired else None
-    key = next(
-        (k for k in MERGE_KEYS if desired and isinstance(desired[0], Mapping) and k in desired[0]), None
-    )
+    key = next((k for k in MERGE_KEYS if _is_key(k, desired)), None)
     if key is None:
         if len(desired) != len(live):
             return path
@@ -54,6 +57,13 @@ def _list(desired: Sequence[Any], live: Any, path: str) -> str | None:
         if found := drift(item, by_key.get(item[key]), f"{path}[{item[key]}]"):
             return found
     return None
+
+
+def _is_key(key: str, items: Sequence[Any]) -> bool:
+    """Whether every item has one, and each another; what a podTemplate gives need not."""
+    if not all(isinstance(item, Mapping) and isinstance(item.get(key), str | int) for item in items):
+        return False
+    return 0 < len(items) == len({item[key] for item in items})
 
 
 def _whole(desired: Any, live: Any) -> bool:
