@@ -81,6 +81,7 @@ class Reconciler:
         self._nudges: dict[Key, Nudges] = {}
         self._windows: dict[Key, Window] = {}
         self._written: dict[Key, float] = {}
+        self._untaken: dict[Key, set[str]] = {}
         self._drained: dict[Key, float] = {}
         self._uids: dict[Key, str] = {}
 
@@ -94,6 +95,8 @@ class Reconciler:
         if obj is None or obj["metadata"].get("deletionTimestamp"):
             self._forget(key)
             return None
+        if self._uids.get(key) not in (None, obj["metadata"]["uid"]):
+            self._forget(key)  # deleted and made anew between two looks
         self._uids[key] = obj["metadata"]["uid"]
         with structlog.contextvars.bound_contextvars(
             namespace=key[0], sloserve=key[1], generation=obj["metadata"].get("generation")
@@ -195,8 +198,10 @@ class Reconciler:
         if same(status, old):
             return
         just_now = self._clock() - self._written.get(key, float("-inf")) < FIGURES_SECONDS
-        if just_now and same(settled(status), settled(old)):
-            return  # a later look writes the figures
+        untaken = self._untaken.get(key, set())
+        news = {name: value for name, value in settled(status).items() if name not in untaken}
+        if just_now and same(news, settled(old)):
+            return  # a later look writes the figures, and tries again what an older CRD did not take
         try:
             answer = await self._kube.apply_status(obj["metadata"], status)
         except KubeError as error:
@@ -206,6 +211,7 @@ class Reconciler:
             raise
         self._telemetry.write(KIND, "status")
         self._written[key] = self._clock()
+        self._untaken[key] = status.keys() - (answer.get("status") or {}).keys()
         self._cache.put(KIND, answer)
         ready = next(c for c in status["conditions"] if c["type"] == "Ready")
         log.info("status", ready=ready["status"], reason=ready["reason"], pods=status["readyReplicas"])
@@ -224,7 +230,7 @@ class Reconciler:
                     log.warning("event not posted", reason=event["reason"], error=error.message)
 
     def _forget(self, key: Key) -> None:
-        for memory in (self._nudges, self._windows, self._written, self._drained):
+        for memory in (self._nudges, self._windows, self._written, self._untaken, self._drained):
             memory.pop(key, None)
         if uid := self._uids.pop(key, None):
             self._children.forget(uid)

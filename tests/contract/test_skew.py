@@ -90,7 +90,7 @@ def test_a_status_field_that_an_older_crd_does_not_know_is_left_out_and_the_rest
         assert operator.said("reconcile failed") is None
     finally:
         space.cluster.kubectl(*apply, stdin=text())
-    until(lambda: "endpoint" in space.must("sloserve", "chat")["status"], "with the CRD it comes", 60)
+    until(lambda: "endpoint" in space.must("sloserve", "chat")["status"], "with the CRD it comes", 90)
 
 
 def test_an_operator_of_some_namespaces_says_that_it_cannot_compare(space: Space, operator: Operator) -> None:
