@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
+from sloserve_operator.api import CRD
 
 from tests.cluster.api import Cluster
 from tests.cluster.local import LocalCluster
-from tests.contract.conftest import CRD
 from tests.contract.proxy import proxied
 from tests.contract.space import Operator, Space, free_port, manifest, until
 
