@@ -1,4 +1,4 @@
-"""One level-triggered pass over one resource: observe, desired, children, nudge, status, events.
+"""One level-triggered pass over one resource: desired, children, observe, nudge, status, events.
 
 Called by the workers with a key from `queue`. It reads from `cache`, writes through `kube`, and may be killed
 between any two steps: everything it needs is read anew from what exists.
