@@ -18,12 +18,18 @@ MERGE_KEYS = (
 )  # a mount and a port have a name too, which is no key
 # Atomic in Kubernetes' types, and without defaults: an apply replaces them whole.
 ATOMIC = ("selector", "podSelector", "namespaceSelector", "labelSelector", "nodeSelector", "ingress")
+# Zero means what absence does, and the API server keeps none: `readOnly: false` of a podTemplate.
+ZERO_IS_ABSENT = (
+    *("readOnly", "hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty"),
+    *("hostPort", "initialDelaySeconds"),
+)
 QUANTITIES = ("limits", "requests", "sizeLimit", "divisor", "storage")
 
 
 def drift(desired: Any, live: Any, path: str = "") -> str | None:
     """Path of the first field of `desired` that `live` lacks or holds otherwise; None if there is none."""
-    if path.rpartition(".")[2] in ATOMIC:
+    name = path.rpartition(".")[2]
+    if name in ATOMIC:
         return None if _whole(desired, live) else path
     if isinstance(desired, Mapping):
         if not desired and live in (None, {}):
@@ -36,7 +42,7 @@ def drift(desired: Any, live: Any, path: str = "") -> str | None:
         return None
     if isinstance(desired, Sequence) and not isinstance(desired, str):
         return _list(desired, live, path)
-    if desired == live or (live is None and desired == ""):
+    if desired == live or (live is None and (desired == "" or (not desired and name in ZERO_IS_ABSENT))):
         return None
     if any(f".{word}" in path for word in QUANTITIES) and quantity(desired) == quantity(live) is not None:
         return None

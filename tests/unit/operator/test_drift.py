@@ -20,6 +20,8 @@ CONTAINER = {"name": "main", "image": "a", "resources": {"limits": {"cpu": "1000
         ),
         ({"env": [{"name": "A", "value": ""}]}, {"env": [{"name": "A"}]}),
         ({"emptyDir": {}}, {"emptyDir": {}}),
+        ({"volumeMounts": [{"mountPath": "/a", "readOnly": False}]}, {"volumeMounts": [{"mountPath": "/a"}]}),
+        ({"probe": {"initialDelaySeconds": 0}}, {"probe": {}}),
         (
             {"ports": [{"name": "http", "containerPort": 1}, {"containerPort": 2}]},
             {"ports": [{"name": "http", "containerPort": 1}, {"containerPort": 2, "protocol": "TCP"}]},
