@@ -167,11 +167,8 @@ class Children:
         for kind in kinds:
             for obj in self.cache.owned(kind, resource.key):
                 ours = (controller_of(obj) or {}).get("uid") == resource.uid
-                if (
-                    ours
-                    and (kind, key_of(obj)) not in wanted
-                    and not obj["metadata"].get("deletionTimestamp")
-                ):
+                surplus = (kind, key_of(obj)) not in wanted
+                if ours and surplus and not obj["metadata"].get("deletionTimestamp"):
                     await self.kube.delete(obj)
                     self.telemetry.write(kind, "delete")
                     log.info("deleted", kind=kind, child=obj["metadata"]["name"])
