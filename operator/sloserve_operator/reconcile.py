@@ -105,7 +105,8 @@ class Reconciler:
                 resource = SLOServe.parse(obj)
             except InvalidSpecError as error:
                 problem = Problem(Reason.INVALID_SPEC, str(error))
-                await self._report(obj, _unreadable(obj), Observed(None, ()), problem)
+                observed = Observed(self._cache.get("Deployment", key), ())
+                await self._report(obj, _unreadable(obj), observed, problem)
                 return None
             return await self._pass(obj, resource)
 
@@ -239,5 +240,8 @@ class Reconciler:
 
 
 def _unreadable(obj: Object) -> Subject:
-    meta = obj["metadata"]
-    return Subject(meta["name"], meta.get("generation", 1), 0, "", obj.get("status") or {})
+    """Of a spec that does not fit: its engines serve on."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    replicas = (obj.get("spec") or {}).get("replicas")
+    wanted = replicas if isinstance(replicas, int) else 0
+    return Subject(meta["name"], meta.get("generation", 1), wanted, status.get("endpoint", ""), status)

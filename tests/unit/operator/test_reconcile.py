@@ -138,3 +138,20 @@ async def test_fields_that_an_older_crd_does_not_take_are_tried_once_a_minute() 
     now = 200.0
     await reconciler.reconcile(KEY)
     assert server.statuses == 2
+
+
+async def test_a_spec_that_cannot_be_read_makes_no_engine_uncounted() -> None:
+    server, cache, reconciler = operator()
+    await reconciler.reconcile(KEY)
+    deployment = cache.get("Deployment", KEY)
+    assert deployment is not None
+    deployment["status"] = {"replicas": 1, "readyReplicas": 1}
+    before = server.resource["status"]
+    changed = manifest(generation=2, scheduler={"policy": "of another release"})
+    changed["status"] = before
+    changed["metadata"]["resourceVersion"] = str(server.version + 1)
+    cache.put("SLOServe", changed)
+    await reconciler.reconcile(KEY)
+    status = server.resource["status"]
+    assert {c["reason"] for c in status["conditions"]} >= {"InvalidSpec"}
+    assert (status["engines"], status["endpoint"]) == ("1/1", before["endpoint"])
