@@ -9,6 +9,8 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -197,6 +199,14 @@ class Operator:
                 if text in (entry.get("event"), entry.get("error")):
                     return entry
         return None
+
+    def fetch(self, path: str, port: str = "HEALTH_PORT") -> tuple[int, str]:
+        """Status and text of a page of its own, on the port of this setting."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.extra[port]}{path}", timeout=5) as got:
+                return int(got.status), str(got.read().decode())
+        except urllib.error.HTTPError as error:
+            return error.code, str(error.read().decode())
 
     def ended(self, seconds: float = 60) -> int:
         """Wait until it ends by itself; its exit status."""
