@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sloserve_operator.api import GROUP, KIND, PLURAL
+from sloserve_operator.api import CRD, KIND
 from sloserve_operator.api.crd import text
 from sloserve_operator.cache import Cache
 from sloserve_operator.kinds import CHILDREN
@@ -36,7 +36,6 @@ from sloserve_operator.telemetry import Telemetry
 
 from tests.cluster import api
 
-CRD = f"{PLURAL}.{GROUP}"
 LOOKS = 10  # at one life of one resource: made, changed, quiet ones, deleted
 SAMPLES = 20
 SLOPE_MIB = 1.0  # of memory, for each thousand reconciles

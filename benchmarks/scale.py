@@ -23,7 +23,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sloserve_operator.api import GROUP, KIND, PLURAL
+from sloserve_operator.api import CRD, KIND
 from sloserve_operator.api.crd import text
 from sloserve_operator.kube import Kube, KubeError
 from sloserve_operator.logs import configure_logging
@@ -32,9 +32,9 @@ from benchmarks.measured import Numbers, answered, calls, process, table, words
 from benchmarks.stand_in import Engines, manifest, play_kubelet
 from tests.cluster import api
 from tests.cluster.api import Cluster
-from tests.contract.space import WRITES, Operator, Space, free_port
+from tests.contract.space import WRITES, Operator, Space
+from tests.ports import free_port
 
-CRD = f"{PLURAL}.{GROUP}"
 TOGETHER = 10
 QUIET_SECONDS = 60.0
 LONGEST = 1800.0

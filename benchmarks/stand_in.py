@@ -74,7 +74,7 @@ async def serve() -> None:
             {
                 "version": "stand-in",
                 "applied": {"revision": now["revision"], "generation": 1},
-                "policy": "slidingserve",
+                "policy": "slidingserve_paper",
                 "classes": {"dialogue": {"requests": count, "good": count, "violations": {}}},
             }
         )

@@ -7,7 +7,6 @@ import csv
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import httpx
 import numpy as np
 
 from benchmarks.emulated.cells import Spec
+from tests.ports import free_port
 
 START_SECONDS = 300.0
 SWITCH_SECONDS = 120.0
@@ -41,9 +41,7 @@ class Engine:
         self._config = directory / "config"
         self._config.mkdir(exist_ok=True)
         self._batches = log_of(directory)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._write(Spec.parse("fcfs"))
         command = [sys.executable, "-m", "slidingserve.cli", "serve", *arguments]

@@ -9,7 +9,7 @@ import structlog
 
 from .api.conditions import Reason
 from .api.resource import Object, SLOServe, controller_of
-from .cache import Cache, Key
+from .cache import Cache, Key, key_of
 from .contest import Contests
 from .desired.drift import drift
 from .desired.names import APPLIED_HASH, MANAGED_BY, MANAGER, NAME_LABEL
@@ -64,7 +64,7 @@ class Children:
         return problem
 
     async def _ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
-        kind, key = desired["kind"], _key(desired)
+        kind, key = desired["kind"], key_of(desired)
         live = self.cache.get(kind, key)
         if live is None:
             return await self._create(resource, desired)
@@ -81,7 +81,7 @@ class Children:
         return None
 
     async def _create(self, resource: SLOServe, desired: Object) -> Problem | None:
-        kind, key = desired["kind"], _key(desired)
+        kind, key = desired["kind"], key_of(desired)
         try:
             live = await self.kube.create(desired)
         except KubeError as error:
@@ -106,7 +106,7 @@ class Children:
         """
         if controller_of(cached):
             return False
-        live = await self.kube.get(cached["kind"], *_key(cached))
+        live = await self.kube.get(cached["kind"], *key_of(cached))
         return live is not None and made_by_us(resource, live)
 
     async def _own(self, kind: str, key: Key) -> None:
@@ -147,7 +147,7 @@ class Children:
 
     async def _replaced(self, live: Object) -> bool:
         """Whether the object that we meant is gone; the cache then says so too."""
-        kind, key = live["kind"], _key(live)
+        kind, key = live["kind"], key_of(live)
         now = await self.kube.get(kind, *key)
         if now and now["metadata"]["uid"] == live["metadata"]["uid"]:
             return False
@@ -158,16 +158,17 @@ class Children:
 
     def have(self, resource: SLOServe, desired: Object) -> bool:
         """Whether the child is there and the resource's, in whatever shape."""
-        live = self.cache.get(desired["kind"], _key(desired))
+        live = self.cache.get(desired["kind"], key_of(desired))
         return live is not None and _foreign(resource, live) is None
 
     async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> None:
         """Delete children of ours that are no longer desired."""
-        wanted = {(obj["kind"], _key(obj)) for obj in desired}
+        wanted = {(obj["kind"], key_of(obj)) for obj in desired}
         for kind in kinds:
             for obj in self.cache.owned(kind, resource.key):
                 ours = (controller_of(obj) or {}).get("uid") == resource.uid
-                if ours and (kind, _key(obj)) not in wanted and not obj["metadata"].get("deletionTimestamp"):
+                surplus = (kind, key_of(obj)) not in wanted
+                if ours and surplus and not obj["metadata"].get("deletionTimestamp"):
                     await self.kube.delete(obj)
                     self.telemetry.write(kind, "delete")
                     log.info("deleted", kind=kind, child=obj["metadata"]["name"])
@@ -177,10 +178,6 @@ class Children:
         self.contests.forget(uid)
         for memory in [m for m in self.refused if m[0] == uid]:
             del self.refused[memory]
-
-
-def _key(obj: Object) -> Key:
-    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 def _comparable(desired: Object) -> Object:

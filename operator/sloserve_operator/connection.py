@@ -147,6 +147,8 @@ class Connection:
             raise KubeError(action, int(error.status or 0), _sentence(error), patience) from None
         except ConfigException as error:
             raise KubeError(action, 401, f"the credentials cannot be read: {error}") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise KubeError(action, 0, f"the answer is no JSON: {error}") from None
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             text = str(error) or f"no answer within {seconds:.3g} s"
             raise KubeError(action, 0, text) from None

@@ -7,7 +7,7 @@ from .api import API_VERSION, GROUP, KIND
 from .api.conditions import Reason
 from .desired.names import MANAGER, digest
 
-NOTE_LENGTH = 1024
+NOTE_BYTES = 1024
 # Conditions whose False is worth a warning only for these reasons; the rest are steps on the way.
 WARNINGS = {
     Reason.INVALID_SPEC, Reason.CHILD_REFUSED, Reason.NAME_COLLISION, Reason.FORBIDDEN, Reason.UNSCHEDULABLE,
@@ -59,7 +59,7 @@ def event(
         "action": action,
         "reason": reason,
         "type": "Warning" if reason in WARNINGS else "Normal",
-        "note": condition["message"][:NOTE_LENGTH],
+        "note": condition["message"].encode()[:NOTE_BYTES].decode(errors="ignore"),
         "regarding": {
             "apiVersion": API_VERSION,
             "kind": KIND,

@@ -6,7 +6,7 @@ field that an apply leaves out would stay for ever.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .api import API_VERSION, KIND
@@ -16,7 +16,7 @@ from .connection import Connection, KubeError
 from .desired.names import MANAGER, NUDGE
 from .kinds import SELECTOR
 
-UNDECLARED = re.compile(r"\.status\.(\w+)[^:]*: field not declared in schema")
+UNDECLARED = re.compile(r"\.status\.(\w+)(?:\[[^]]*\]\.(\w+)|[^:]*): field not declared in schema")
 __all__ = ["Kube", "KubeError"]
 
 
@@ -93,10 +93,10 @@ class Kube(Connection):
         try:
             return await self._apply_status(meta, status)
         except KubeError as error:
-            unknown = set(UNDECLARED.findall(error.message))
-            if not unknown & status.keys():
+            known = _without(status, UNDECLARED.findall(error.message))
+            if known == status:
                 raise
-        return await self._apply_status(meta, {key: status[key] for key in status.keys() - unknown})
+        return await self._apply_status(meta, known)
 
     async def _apply_status(self, meta: Mapping[str, Any], status: Object) -> Object:
         metadata = {field: meta[field] for field in ("name", "namespace", "uid")}
@@ -162,3 +162,14 @@ class Kube(Connection):
     async def event(self, event: Mapping[str, Any]) -> None:
         """POST one events.k8s.io event."""
         await self._call("post event", "create", "Event", body=dict(event))
+
+
+def _without(status: Object, undeclared: Sequence[tuple[str, str]]) -> Object:
+    """A status without these fields: of its own, or of each item of a list of its own."""
+    out = dict(status)
+    for name, inner in undeclared:
+        if inner and name in out:
+            out[name] = [{k: v for k, v in item.items() if k != inner} for item in out[name]]
+        else:
+            out.pop(name, None)
+    return out

@@ -107,9 +107,10 @@ class Election:
         self._renewed = None  # from here on this process writes nothing, whatever the answer is
         try:
             record = await self._read()
-            if record is None or record["spec"].get("holderIdentity") != self._identity:
+            held = (record or {}).get("spec") or {}
+            if record is None or held.get("holderIdentity") != self._identity:
                 return
-            spec = {**record["spec"], "holderIdentity": "", "renewTime": self._now()}
+            spec = {**held, "holderIdentity": "", "renewTime": self._now()}
             await self._kube.replace({**record, "spec": spec}, self._seconds * CALL_SHARE)
         except KubeError as error:
             log.warning("the Lease was not given up; a standby waits for its end", error=error.message)

@@ -31,7 +31,7 @@ class Calm(logging.Filter):
             if record.name == "asyncio":
                 return False  # of a part of kopf that nobody asks any more; kopf has told what was wrong
             record.exc_info = record.exc_text = None
-        if record.msg.startswith("Request attempt"):
+        if str(record.msg).startswith("Request attempt"):
             if self._clock() - self._told < QUIET_SECONDS:
                 return False
             self._told = self._clock()

@@ -12,18 +12,12 @@ from .api.conditions import Reason
 from .asked import Asked, asked
 from .containers import container_reason
 from .scheduling import Why, names, unscheduled
-from .view import NEVER, Observed, PodView, when
+from .view import NEVER, Observed, PodView, condition, when
 
 # An eviction explains what follows it for so long; the pod itself stays as a record for much longer.
 RECENT = timedelta(minutes=10)
 # A pod that should have ended this long ago hangs on a node that does not answer.
 OVERDUE = timedelta(minutes=2)
-
-
-def condition(obj: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
-    """One condition of an object's status, or an empty mapping."""
-    conditions = ((obj or {}).get("status") or {}).get("conditions") or []
-    return next((c for c in conditions if c["type"] == kind), {})
 
 
 def why_not_ready(observed: Observed, now: str) -> Why:

@@ -1,4 +1,4 @@
-"""One level-triggered pass over one resource: observe, desired, children, nudge, status, events.
+"""One level-triggered pass over one resource: desired, children, observe, nudge, status, events.
 
 Called by the workers with a key from `queue`. It reads from `cache`, writes through `kube`, and may be killed
 between any two steps: everything it needs is read anew from what exists.
@@ -83,6 +83,7 @@ class Reconciler:
         self._heard: dict[Key, dict[str, EngineState]] = {}
         self._windows: dict[Key, Window] = {}
         self._written: dict[Key, float] = {}
+        self._untaken: dict[Key, set[str]] = {}
         self._drained: dict[Key, float] = {}
         self._uids: dict[Key, str] = {}
 
@@ -96,6 +97,8 @@ class Reconciler:
         if obj is None or obj["metadata"].get("deletionTimestamp"):
             self._forget(key)
             return None
+        if self._uids.get(key) not in (None, obj["metadata"]["uid"]):
+            self._forget(key)  # deleted and made anew between two looks
         self._uids[key] = obj["metadata"]["uid"]
         with structlog.contextvars.bound_contextvars(
             namespace=key[0], sloserve=key[1], generation=obj["metadata"].get("generation")
@@ -104,7 +107,8 @@ class Reconciler:
                 resource = SLOServe.parse(obj)
             except InvalidSpecError as error:
                 problem = Problem(Reason.INVALID_SPEC, str(error))
-                await self._report(obj, _unreadable(obj), Observed(None, ()), problem)
+                observed = Observed(self._cache.get("Deployment", key), ())
+                await self._report(obj, _unreadable(obj), observed, problem)
                 return None
             return await self._pass(obj, resource)
 
@@ -199,8 +203,10 @@ class Reconciler:
         if same(status, old):
             return
         just_now = self._clock() - self._written.get(key, float("-inf")) < FIGURES_SECONDS
-        if just_now and same(settled(status), settled(old)):
-            return  # a later look writes the figures
+        untaken = self._untaken.get(key, set())
+        news = {name: value for name, value in settled(status).items() if name not in untaken}
+        if just_now and same(news, settled(old)):
+            return  # a later look writes the figures, and tries again what an older CRD did not take
         try:
             answer = await self._kube.apply_status(obj["metadata"], status)
         except KubeError as error:
@@ -210,6 +216,7 @@ class Reconciler:
             raise
         self._telemetry.write(KIND, "status")
         self._written[key] = self._clock()
+        self._untaken[key] = status.keys() - (answer.get("status") or {}).keys()
         self._cache.put(KIND, answer)
         ready = next(c for c in status["conditions"] if c["type"] == "Ready")
         log.info("status", ready=ready["status"], reason=ready["reason"], pods=status["readyReplicas"])
@@ -228,7 +235,10 @@ class Reconciler:
                     log.warning("event not posted", reason=event["reason"], error=error.message)
 
     def _forget(self, key: Key) -> None:
-        for memory in (self._nudges, self._heard, self._windows, self._written, self._drained):
+        memories = (
+            self._nudges, self._heard, self._windows, self._written, self._untaken, self._drained
+        )  # fmt: skip
+        for memory in memories:
             memory.pop(key, None)
         if uid := self._uids.pop(key, None):
             self._children.forget(uid)
@@ -237,5 +247,8 @@ class Reconciler:
 
 
 def _unreadable(obj: Object) -> Subject:
-    meta = obj["metadata"]
-    return Subject(meta["name"], meta.get("generation", 1), 0, "", obj.get("status") or {})
+    """Of a spec that does not fit: its engines serve on."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    replicas = (obj.get("spec") or {}).get("replicas")
+    wanted = replicas if isinstance(replicas, int) else 0
+    return Subject(meta["name"], meta.get("generation", 1), wanted, status.get("endpoint", ""), status)

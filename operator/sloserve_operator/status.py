@@ -15,8 +15,8 @@ from .attainment import Figure, figures, slo_met
 from .config_status import config_applied, config_behind, last_words
 from .desired.names import selector
 from .figures import attainment_fields, predictor_fields, predictor_of
-from .reasons import condition, paused, why_not_ready
-from .view import Observed, PodView
+from .reasons import paused, why_not_ready
+from .view import Observed, PodView, condition
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,12 @@ def when(text: str | None) -> datetime:
     return datetime.fromisoformat(text) if text else NEVER
 
 
+def condition(obj: Mapping[str, Any] | None, kind: str) -> Mapping[str, Any]:
+    """One condition of an object's status, or an empty mapping."""
+    conditions = ((obj or {}).get("status") or {}).get("conditions") or []
+    return next((c for c in conditions if c["type"] == kind), {})
+
+
 def label(said: Label) -> Written:
     """Settings as an engine names them, to compare with those written."""
     return Written(said.revision, said.generation)
@@ -74,7 +80,7 @@ class PodView:
 
     def condition(self, kind: str) -> Mapping[str, Any]:
         """One condition of the pod, or an empty mapping."""
-        return next((c for c in self.status.get("conditions") or [] if c["type"] == kind), {})
+        return condition(self.obj, kind)
 
 
 @dataclass(frozen=True)

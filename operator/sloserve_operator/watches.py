@@ -13,7 +13,7 @@ from typing import NoReturn
 import structlog
 
 from . import backoff
-from .api import GROUP, PLURAL
+from .api import CRD
 from .kube import Kube, KubeError
 from .resync import Resync
 
@@ -21,7 +21,7 @@ POLL_SECONDS = 2.0
 SHORT_SECONDS = 60.0  # watches that end sooner count as a failure
 MOST_SHORT = 8
 FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS = 0.5, 30.0
-NO_CRD = f"the CRD {PLURAL}.{GROUP} is not installed: install the chart with crds.enabled=true or apply crds/"
+NO_CRD = f"the CRD {CRD} is not installed: install the chart with crds.enabled=true or apply crds/"
 log = structlog.stdlib.get_logger("sloserve.watch")
 
 

@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sloserve_operator.api import CRD as CRD
+
 from tests.chart.helm import CHART, Values, helm
 from tests.cluster.api import Cluster
 from tests.cluster.runtime import binary_image
 
-CRD = "sloserves.sloserve.dev"
 IMAGE = "localhost/slidingserve/operator-stand-in:1"
 STAND_IN: Values = {
     "images": {

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import yaml
-from sloserve_operator.api import SCHEMA_ANNOTATION, SCHEMA_VERSION
+from sloserve_operator.api import CRD, SCHEMA_ANNOTATION, SCHEMA_VERSION
 from sloserve_operator.desired.policies import operator_peer
 from sloserve_operator.kinds import KINDS, WATCHED
+from sloserve_operator.reconcile import PRUNED
 
 from dashboards.alerts import ALERTS
 from dashboards.rules import THRESHOLDS
@@ -20,8 +21,7 @@ from tests.cluster import tools
 
 pytestmark = pytest.mark.cluster  # for its tool box; no cluster is brought up here
 
-CRD_NAME = "sloserves.sloserve.dev"
-CRD = (ROOT / "crds" / f"{CRD_NAME}.yaml").read_text()
+CRD_TEXT = (ROOT / "crds" / f"{CRD}.yaml").read_text()
 
 
 def test_helm_lint_finds_nothing() -> None:
@@ -61,19 +61,19 @@ def test_two_releases_of_one_name_share_no_cluster_wide_object_but_the_crd() -> 
         found = documents(CASES["everything on"], namespace=namespace)
         return {(d["kind"], d["metadata"]["name"]) for d in found if "namespace" not in d["metadata"]}
 
-    assert cluster_wide("a") & cluster_wide("b") == {("CustomResourceDefinition", CRD_NAME)}
+    assert cluster_wide("a") & cluster_wide("b") == {("CustomResourceDefinition", CRD)}
 
 
 def test_the_chart_carries_the_generated_crd_byte_for_byte() -> None:
-    assert (CHART / "files" / "crds" / f"{CRD_NAME}.yaml").read_text() == CRD
-    assert CRD in template({"crds": {"keep": False}})
+    assert (CHART / "files" / "crds" / f"{CRD}.yaml").read_text() == CRD_TEXT
+    assert CRD_TEXT in template({"crds": {"keep": False}})
 
 
 def test_a_kept_crd_is_the_same_document_with_helms_keep_policy() -> None:
     (crd,) = (doc for doc in documents({}) if doc["kind"] == "CustomResourceDefinition")
     assert crd["metadata"]["annotations"].pop("helm.sh/resource-policy") == "keep"
     assert crd["metadata"]["annotations"] == {SCHEMA_ANNOTATION: str(SCHEMA_VERSION)}
-    assert crd == yaml.safe_load(CRD)
+    assert crd == yaml.safe_load(CRD_TEXT)
 
 
 def rules(values: dict[str, Any]) -> dict[tuple[str, str], set[str]]:
@@ -93,7 +93,8 @@ def test_the_operator_may_watch_what_its_informer_watches_and_write_what_it_make
     given = rules({})
     for group, _, plural, kind in WATCHED:
         assert given[group, plural] >= {"list", "watch"}
-        assert (given[group, plural] >= {"create", "patch", "delete"}) == (kind not in ("SLOServe", "Pod"))
+        assert (given[group, plural] >= {"create", "patch"}) == (kind not in ("SLOServe", "Pod"))
+        assert ("delete" in given[group, plural]) == (kind in PRUNED)
     assert {plural for (_, plural), verbs in given.items() if "watch" in verbs} == {row[2] for row in WATCHED}
     read = {"Event", "Lease", "CustomResourceDefinition"}
     assert {kind for _, _, _, kind in WATCHED} | read == set(KINDS)

@@ -1,6 +1,5 @@
 """Pods run, can be talked to, and find each other: what every other test of the product takes for granted."""
 
-import socket
 import subprocess
 
 import httpx
@@ -10,6 +9,7 @@ from tests.cluster import tools
 from tests.cluster.api import Cluster
 from tests.cluster.cache import wait_for
 from tests.cluster.pods import apply, load_probe, pod, service
+from tests.ports import free_port
 
 pytestmark = pytest.mark.cluster
 
@@ -59,9 +59,7 @@ def test_logs_and_exec_go_through_the_api_server(cluster: Cluster, web: str) -> 
 
 
 def test_a_port_is_forwarded_to_a_service(cluster: Cluster, web: str) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [str(tools.path("kubectl")), "port-forward", "-n", web, "service/site", f"{port}:80"]
     forward = subprocess.Popen(command, env=cluster.environment(), stdout=subprocess.DEVNULL)
     try:

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sloserve_operator.api import CRD
 from sloserve_operator.api.crd import text
 
 from tests.cluster.api import Cluster
 from tests.contract.space import Operator, Space, until
-
-CRD = "sloserves.sloserve.dev"
 
 
 @pytest.fixture(scope="session")

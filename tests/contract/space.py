@@ -7,48 +7,26 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import yaml
 
 from tests.chart.helm import CHART, helm
 from tests.cluster.api import Cluster
+from tests.polling import holds as holds
+from tests.polling import until as until
+from tests.ports import free_port as free_port
 
-Found = TypeVar("Found")
 Object = dict[str, Any]
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
-
-
-def until(look: Callable[[], Found | None], what: str, seconds: float = 30) -> Found:
-    """Poll until `look` gives something true; TimeoutError names what did not come."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds:g} s: {what} (last seen: {found!r})")
-        time.sleep(0.1)
-    return found
-
-
-def holds(look: Callable[[], bool], what: str, seconds: float) -> None:
-    """Poll for a time, and fail as soon as `look` is false."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        assert look(), f"no longer: {what}"
-        time.sleep(0.5)
-
-
-def free_port() -> int:
-    """A port of this machine that nobody uses now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 def spec(**changes: Any) -> Object:
@@ -221,6 +199,14 @@ class Operator:
                 if text in (entry.get("event"), entry.get("error")):
                     return entry
         return None
+
+    def fetch(self, path: str, port: str = "HEALTH_PORT") -> tuple[int, str]:
+        """Status and text of a page of its own, on the port of this setting."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.extra[port]}{path}", timeout=5) as got:
+                return int(got.status), str(got.read().decode())
+        except urllib.error.HTTPError as error:
+            return error.code, str(error.read().decode())
 
     def ended(self, seconds: float = 60) -> int:
         """Wait until it ends by itself; its exit status."""

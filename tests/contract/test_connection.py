@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -89,22 +87,13 @@ def test_what_changed_during_an_outage_is_done_after_it(
 def test_what_changes_behind_a_watch_that_is_open_and_silent_is_seen(
     space: Space, settings: dict[str, str]
 ) -> None:
-    health = free_port()
-    with behind(space, **settings, HEALTH_PORT=str(health)) as (_, proxy):
+    with behind(space, **settings, HEALTH_PORT=str(free_port())) as (operator, proxy):
         proxy.stall()
         space.apply(manifest("later"))
         space.run("delete", "service", "chat")
         settles(space)
-        silent = "is silent" in livez(health)
+        silent = "is silent" in operator.fetch("/livez")[1]
         assert silent == (settings["RESYNC_SECONDS"] == "3"), "watches that stay silent end the process"
-
-
-def livez(port: int) -> str:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=5) as got:
-            return str(got.read().decode())
-    except urllib.error.HTTPError as error:
-        return str(error.read().decode())
 
 
 def test_the_api_server_ends_each_watch_after_the_time_that_was_asked_for(space: Space) -> None:

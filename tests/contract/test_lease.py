@@ -11,7 +11,6 @@ import itertools
 import signal
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -124,13 +123,9 @@ def pair(space: Space) -> Iterator[Pair]:
                 operator.kill()
 
 
-def ready(operator: Operator) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{operator.extra['HEALTH_PORT']}/readyz", timeout=5) as got:
-        return str(got.read().decode())
-
-
 def test_a_standby_is_ready_writes_nothing_and_takes_over_at_once_after_a_graceful_stop(pair: Pair) -> None:
-    assert ready(pair.standby).startswith("ok")
+    status, text = pair.standby.fetch("/readyz")
+    assert (status, text.splitlines()[0]) == (200, "ok")
     holder = pair.lease()["holderIdentity"]
     same = "a standby that does not see renewals would take over"
     holds(lambda: pair.lease()["holderIdentity"] == holder, same, 1.3 * SECONDS)

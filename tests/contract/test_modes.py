@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from sloserve_operator.kinds import CHILDREN, WATCHED
+from sloserve_operator.reconcile import PRUNED
 
 from tests.cluster.api import Cluster
 from tests.contract.space import Operator, Space, holds, manifest, until
@@ -54,7 +55,9 @@ def needed() -> dict[str, set[str]]:
 
     out = {name(kind.group, kind.plural): {"list", "watch"} for kind in WATCHED}
     for kind in CHILDREN:
-        out[name(kind.group, kind.plural)] |= {"get", "create", "patch", "delete"}
+        out[name(kind.group, kind.plural)] |= {"get", "create", "patch"} | (
+            {"delete"} if kind.kind in PRUNED else set()
+        )
     out |= {"sloserves.sloserve.dev/status": {"patch"}, "sloserves.sloserve.dev/finalizers": {"update"}}
     return out | {"pods/status": {"patch"}, "events.events.k8s.io": {"create"}}
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from sloserve_operator.api import CRD
 
 from tests.cluster.api import Cluster
 from tests.cluster.local import LocalCluster
-from tests.contract.conftest import CRD
 from tests.contract.proxy import proxied
 from tests.contract.space import Operator, Space, free_port, manifest, until
 
@@ -24,12 +22,8 @@ QUICK = {"CALL_TIMEOUT_SECONDS": "3", "RESYNC_SECONDS": "10"}
 
 def probe(operator: Operator, path: str) -> tuple[int, str]:
     """Status and first line of /livez or /readyz."""
-    url = f"http://127.0.0.1:{operator.extra['HEALTH_PORT']}/{path}"
-    try:
-        with urllib.request.urlopen(url, timeout=5) as got:
-            return got.status, str(got.read().decode()).splitlines()[0]
-    except urllib.error.HTTPError as error:
-        return error.code, str(error.read().decode()).splitlines()[0]
+    status, text = operator.fetch(f"/{path}")
+    return status, text.splitlines()[0]
 
 
 def is_ready(operator: Operator) -> bool:

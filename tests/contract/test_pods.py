@@ -49,14 +49,6 @@ def test_a_pod_without_room_says_so_in_the_schedulers_words(space: Space, operat
     assert "Insufficient nvidia.com/gpu" in event[0]["note"]
 
 
-def test_a_missing_secret_says_so_in_the_kubelets_words(space: Space, operator: Operator) -> None:
-    load_probe(space.cluster)
-    model = {"uri": "hf://org/name", "tokenSecretRef": {"name": "hf"}}
-    space.apply(manifest(model=model, engine={"accelerator": "cpu", "image": PROBE}, replicas=1))
-    condition = space.reason("chat", "ContainerConfig", seconds=60)
-    assert 'secret "hf" not found' in condition["message"]
-
-
 def test_a_pod_that_dies_says_what_it_died_of(space: Space, operator: Operator) -> None:
     """The probe image has no `slidingserve`: the runtime's own sentence comes through."""
     load_probe(space.cluster)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,14 +30,11 @@ def crd_of(space: Space, version: int | None) -> Iterator[None]:
         mark_crd(space, SCHEMA_VERSION)
 
 
-def fetch(operator: Operator, port: str, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{operator.extra[port]}{path}", timeout=5) as got:
-        return str(got.read().decode())
-
-
 def skew(operator: Operator) -> float:
-    lines = fetch(operator, "METRICS_PORT", "/metrics").splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("sloserve_schema_skew "))
+    _, page = operator.fetch("/metrics", "METRICS_PORT")
+    return next(
+        float(line.split()[1]) for line in page.splitlines() if line.startswith("sloserve_schema_skew ")
+    )
 
 
 @pytest.fixture
@@ -61,7 +57,8 @@ def test_an_older_and_a_newer_crd_are_told_at_the_start_and_when_they_come(
         told = until(lambda: operator.said("CRD older than operator"), "an older CRD is told at the start")
         assert f"has schema version 1, this operator has {SCHEMA_VERSION}" in told["remedy"]
         assert skew(operator) == 1 - SCHEMA_VERSION
-        assert "drops fields" in fetch(operator, "HEALTH_PORT", "/readyz"), "told, and still ready"
+        status, page = operator.fetch("/readyz")
+        assert (status, "drops fields" in page) == (200, True), "told, and still ready"
     until(lambda: operator.said("CRD and operator have one schema version"), "and that it was upgraded")
     assert skew(operator) == 0
     with crd_of(space, SCHEMA_VERSION + 1):
@@ -71,7 +68,7 @@ def test_an_older_and_a_newer_crd_are_told_at_the_start_and_when_they_come(
         space.apply(manifest())
         space.reason("chat", "ScaledToZero")  # and it works on
     until(lambda: skew(operator) == 0, "all is well again")
-    assert "schema version" not in fetch(operator, "HEALTH_PORT", "/readyz")
+    assert "schema version" not in operator.fetch("/readyz")[1]
 
 
 def test_a_status_field_that_an_older_crd_does_not_know_is_left_out_and_the_rest_written(
@@ -90,7 +87,7 @@ def test_a_status_field_that_an_older_crd_does_not_know_is_left_out_and_the_rest
         assert operator.said("reconcile failed") is None
     finally:
         space.cluster.kubectl(*apply, stdin=text())
-    until(lambda: "endpoint" in space.must("sloserve", "chat")["status"], "with the CRD it comes", 60)
+    until(lambda: "endpoint" in space.must("sloserve", "chat")["status"], "with the CRD it comes", 90)
 
 
 def test_an_operator_of_some_namespaces_says_that_it_cannot_compare(space: Space, operator: Operator) -> None:

@@ -9,29 +9,18 @@ import atexit
 import json
 import re
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import yaml
 
 from tests.cluster import tools
 from tests.cluster.api import Cluster
+from tests.polling import until as until
 
 Object = dict[str, Any]
-Found = TypeVar("Found")
 CHILDREN = ("deployment", "service", "configmap", "serviceaccount")
-
-
-def until(look: Callable[[], Found | None], what: str, seconds: float, every: float = 0.2) -> Found:
-    """Call ``look`` until it gives something true and return that; TimeoutError names what did not come."""
-    deadline = time.monotonic() + seconds
-    while not (found := look()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {seconds:g} s: {what} (last seen: {found!r})")
-        time.sleep(every)
-    return found
 
 
 class Kube:

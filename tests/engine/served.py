@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.ports import free_port
 
 CLASSES = [
     {"name": "dialogue", "ttftMilliseconds": 20_000, "tbtMilliseconds": 2_000},
@@ -112,9 +113,7 @@ def start(model: Path, directory: Path, *arguments: str) -> Served:
     config_dir = directory / "config"
     config_dir.mkdir()
     write_config(config_dir)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "slidingserve.cli", "serve", str(model), *ARGUMENTS, "--port", str(port)]
     command += ["--slo-config", str(config_dir), "--state-dir", str(directory / "state")]
     command += ["--profile-dir", str(directory / "profiles"), *arguments]

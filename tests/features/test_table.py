@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.features.table import PAGE, REAL, Row, Shown, named_tests, rows
+from tests.features.table import PAGE, REAL, ROOT, Row, Shown, named_tests, rows
+from tests.features.test_disabled import PACKAGE, QUICK, SLOW, Change
 
 ROWS = rows(PAGE.read_text())
 SAMPLE = """\
@@ -36,6 +37,12 @@ def _in_ci_on_real_parts(shown: Shown) -> bool:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_a_row_is_shown_by_tests_that_exist_and_run_on_real_parts(row: Row) -> None:
     assert problems(row) == []
+
+
+@pytest.mark.parametrize("change", [*QUICK, *SLOW], ids=lambda change: change.row)
+def test_what_is_taken_out_of_the_operator_is_still_in_it(change: Change) -> None:
+    text = (ROOT / "operator" / PACKAGE / change.file).read_text()
+    assert text.count(change.old) == 1
 
 
 def test_the_page_has_rows_and_none_twice() -> None:

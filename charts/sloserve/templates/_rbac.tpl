@@ -1,6 +1,6 @@
 {{/*
-What the operator may do, by kind: create and patch for applies, get for a child whose name is taken, delete for
-pruning. It reads no secrets and no logs, and patches no pods: the nudge goes through pods/status. Each right is used,
+What the operator may do, by kind: create and patch for applies, get for a child whose name is taken or that is applied
+for the first time, delete for pruning. It reads no secrets and no logs, and patches no pods: the nudge goes through pods/status. Each right is used,
 and no other: tests/contract/test_rights.py holds them against the API server's audit log.
 */}}
 {{- define "sloserve.rules" -}}
@@ -18,8 +18,12 @@ and no other: tests/contract/test_rights.py holds them against the API server's 
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]
 - apiGroups: [""]
-  resources: [configmaps, persistentvolumeclaims, serviceaccounts, services]
+  resources: [configmaps, serviceaccounts, services]
   verbs: [get, list, watch, create, patch, delete]
+# No delete: a claim holds data, and goes with its SLOServe alone.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, delete]

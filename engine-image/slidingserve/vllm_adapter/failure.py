@@ -41,7 +41,11 @@ class FirstFailure(logging.Handler):
 
 def line(error: BaseException, model: str = "") -> str:
     """An error as one line: what it means, if that is known, else its own words."""
-    text = hub.explain(error, model) or f"{type(error).__name__}: {error}"
+    try:
+        meaning = hub.explain(error, model)
+    except (AttributeError, RuntimeError):  # the response of another library than the hub's
+        meaning = ""
+    text = meaning or f"{type(error).__name__}: {error}"
     return " ".join(text.split())[:LONGEST]
 
 

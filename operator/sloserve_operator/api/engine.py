@@ -6,15 +6,12 @@ default, so that engines a version apart are still understood.
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-from pydantic.alias_generators import to_camel
+from pydantic import Field, field_validator
+
+from .base import Model
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
-
-
-class Label(_Part):
+class Label(Model):
     """Live settings by name: the operator's own words come back."""
 
     revision: str = ""
@@ -27,13 +24,13 @@ class Rejected(Label):
     message: str = ""
 
 
-class Fallback(_Part):
+class Fallback(Model):
     """Why the engine runs the stock scheduler."""
 
     reason: str = ""
 
 
-class ClassCount(_Part):
+class ClassCount(Model):
     """Requests of a class since the engine started."""
 
     requests: int = 0
@@ -41,7 +38,7 @@ class ClassCount(_Part):
     violations: dict[str, int] = Field(default_factory=dict)
 
 
-class Quality(_Part):
+class Quality(Model):
     """How an engine's predictions of a batch's time fitted the batches it ran lately."""
 
     samples: int = 0
@@ -49,14 +46,14 @@ class Quality(_Part):
     under_share: float = 0
 
 
-class PredictorState(_Part):
+class PredictorState(Model):
     """The latency predictor of one engine."""
 
     calibrated: bool = False
     overall: Quality | None = None
 
 
-class EngineState(_Part):
+class EngineState(Model):
     """State of one pod; `applied` is the lowest over its processes."""
 
     version: str = ""

@@ -10,15 +10,26 @@ from typing import Any
 
 from .quantities import quantity
 
-MERGE_KEYS = ("name", "containerPort", "mountPath", "uid")
+MERGE_KEYS = (
+    "containerPort",
+    "mountPath",
+    "name",
+    "uid",
+)  # a mount and a port have a name too, which is no key
 # Atomic in Kubernetes' types, and without defaults: an apply replaces them whole.
 ATOMIC = ("selector", "podSelector", "namespaceSelector", "labelSelector", "nodeSelector", "ingress")
+# Zero means what absence does, and the API server keeps none: `readOnly: false` of a podTemplate.
+ZERO_IS_ABSENT = (
+    *("readOnly", "hostNetwork", "hostPID", "hostIPC", "stdin", "stdinOnce", "tty"),
+    *("hostPort", "initialDelaySeconds"),
+)
 QUANTITIES = ("limits", "requests", "sizeLimit", "divisor", "storage")
 
 
 def drift(desired: Any, live: Any, path: str = "") -> str | None:
     """Path of the first field of `desired` that `live` lacks or holds otherwise; None if there is none."""
-    if path.rpartition(".")[2] in ATOMIC:
+    name = path.rpartition(".")[2]
+    if name in ATOMIC:
         return None if _whole(desired, live) else path
     if isinstance(desired, Mapping):
         if not desired and live in (None, {}):
@@ -31,7 +42,7 @@ def drift(desired: Any, live: Any, path: str = "") -> str | None:
         return None
     if isinstance(desired, Sequence) and not isinstance(desired, str):
         return _list(desired, live, path)
-    if desired == live or (live is None and desired == ""):
+    if desired == live or (live is None and (desired == "" or (not desired and name in ZERO_IS_ABSENT))):
         return None
     if any(f".{word}" in path for word in QUANTITIES) and quantity(desired) == quantity(live) is not None:
         return None
@@ -41,9 +52,7 @@ def drift(desired: Any, live: Any, path: str = "") -> str | None:
 def _list(desired: Sequence[Any], live: Any, path: str) -> str | None:
     if not isinstance(live, Sequence) or isinstance(live, str):
         return path if desired else None
-    key = next(
-        (k for k in MERGE_KEYS if desired and isinstance(desired[0], Mapping) and k in desired[0]), None
-    )
+    key = next((k for k in MERGE_KEYS if _is_key(k, desired)), None)
     if key is None:
         if len(desired) != len(live):
             return path
@@ -54,6 +63,13 @@ def _list(desired: Sequence[Any], live: Any, path: str) -> str | None:
         if found := drift(item, by_key.get(item[key]), f"{path}[{item[key]}]"):
             return found
     return None
+
+
+def _is_key(key: str, items: Sequence[Any]) -> bool:
+    """Whether every item has one, and each another; what a podTemplate gives need not."""
+    if not all(isinstance(item, Mapping) and isinstance(item.get(key), str | int) for item in items):
+        return False
+    return 0 < len(items) == len({item[key] for item in items})
 
 
 def _whole(desired: Any, live: Any) -> bool:

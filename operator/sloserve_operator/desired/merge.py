@@ -11,6 +11,7 @@ from typing import Any
 from sloserve_operator.api.resource import Object
 
 PATCH = "$patch"
+DIRECTIVES = ("merge", "replace", "delete")
 # Merge keys by the name of the list, as in Kubernetes' types; a name means the same wherever it is in a pod.
 KEYS = {
     "containers": "name",
@@ -31,7 +32,7 @@ KEYS = {
 def strategic(base: Mapping[str, Any], patch: Mapping[str, Any]) -> Object:
     """`base` with `patch` merged in; neither is changed."""
     directive = patch.get(PATCH)
-    body = {key: value for key, value in patch.items() if key != PATCH}
+    body = {key: value for key, value in patch.items() if key != PATCH or directive not in DIRECTIVES}
     if directive == "replace":
         return body
     if directive == "delete":
@@ -62,7 +63,7 @@ def _by_key(base: Sequence[Object], patch: Sequence[Object], key: str) -> list[O
     if any(item.get(PATCH) == "replace" for item in patch):
         return [item for item in patch if PATCH not in item]
     gone = [item.get(key) for item in patch if item.get(PATCH) == "delete"]
-    changes = [item for item in patch if PATCH not in item]
+    changes = [item for item in patch if item.get(PATCH) != "delete"]
     merged = {item.get(key): dict(item) for item in base if item.get(key) not in gone}
     for item in changes:
         merged[item.get(key)] = strategic(merged.get(item.get(key), {}), item)

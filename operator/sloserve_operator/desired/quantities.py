@@ -1,7 +1,7 @@
 """Kubernetes quantities by value: 1000m = 1, 1Gi = 1024Mi. Pure; used by `names`, `drift` and `restart`."""
 
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
@@ -24,7 +24,7 @@ def quantity(value: Any) -> Decimal | None:
 def _decimal(text: str, factor: Decimal) -> Decimal | None:
     try:
         number = Decimal(text) * factor
-    except InvalidOperation:
+    except ArithmeticError:  # no number, or one too large
         return None
     return number if number.is_finite() else None
 

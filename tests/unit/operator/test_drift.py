@@ -20,6 +20,16 @@ CONTAINER = {"name": "main", "image": "a", "resources": {"limits": {"cpu": "1000
         ),
         ({"env": [{"name": "A", "value": ""}]}, {"env": [{"name": "A"}]}),
         ({"emptyDir": {}}, {"emptyDir": {}}),
+        ({"volumeMounts": [{"mountPath": "/a", "readOnly": False}]}, {"volumeMounts": [{"mountPath": "/a"}]}),
+        ({"probe": {"initialDelaySeconds": 0}}, {"probe": {}}),
+        (
+            {"ports": [{"name": "http", "containerPort": 1}, {"containerPort": 2}]},
+            {"ports": [{"name": "http", "containerPort": 1}, {"containerPort": 2, "protocol": "TCP"}]},
+        ),
+        (
+            {"volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]},
+            {"volumeMounts": [{"name": "v", "mountPath": "/a"}, {"name": "v", "mountPath": "/b"}]},
+        ),
         ({"args": []}, {}),
         ({"podSelector": {"matchLabels": {}}}, {"podSelector": {}}),
         (
@@ -42,6 +52,7 @@ def test_defaults_and_other_managers_fields_are_no_drift(desired: Any, live: Any
         ({"args": ["x"]}, {"args": ["x", "y"]}, "args"),
         ({"c": [CONTAINER]}, {"c": [{**CONTAINER, "image": "b"}]}, "c[main].image"),
         ({"c": [CONTAINER]}, {"c": []}, "c[main]"),
+        ({"c": [CONTAINER, {"image": "x"}]}, {"c": [CONTAINER]}, "c"),
         ({"limits": {"cpu": "2"}}, {"limits": {"cpu": "1"}}, "limits"),
         ({"data": {"k": "new"}}, {"data": {"k": "old"}}, "data.k"),
         ({"podSelector": {}}, {"podSelector": {"matchLabels": {"a": "b"}}}, "podSelector"),
@@ -74,3 +85,4 @@ def test_quantities_are_compared_by_value(text: Any, value: float) -> None:
 def test_what_is_no_quantity_has_no_value() -> None:
     assert quantity("many") is None
     assert quantity("") is None
+    assert quantity("1e999999999") is None

@@ -79,6 +79,12 @@ def test_the_labels_that_the_selector_and_the_operator_go_by_survive(labels: Any
     assert {key: got[key] for key in ours} == ours
 
 
+def test_a_directive_that_does_not_exist_stays_for_the_api_server_to_refuse() -> None:
+    side = {"name": "side", "image": "x", "$patch": "remove"}
+    assert side in merged({"containers": [side]})["spec"]["containers"]
+    assert strategic({"a": {"b": 1}}, {"a": {"$patch": "remove"}}) == {"a": {"b": 1, "$patch": "remove"}}
+
+
 def test_further_labels_annotations_sidecars_and_volumes_arrive() -> None:
     got = merged(
         {

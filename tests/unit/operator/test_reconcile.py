@@ -1,6 +1,8 @@
 """Whole passes over a server in memory: what a race or a refused child must not hold up."""
 
 import copy
+import time
+from collections.abc import Callable
 from typing import Any
 
 from sloserve_operator.api.engine import EngineState
@@ -22,6 +24,8 @@ class Server:
         self.resource = manifest()
         self.race: dict[str, Any] | None = None
         self.nudged: list[str] = []
+        self.undeclared: set[str] = set()
+        self.statuses = 0
 
     def _stored(self, obj: dict[str, Any]) -> dict[str, Any]:
         if obj["kind"] == self.refuses:
@@ -53,7 +57,11 @@ class Server:
         if self.race:
             self.resource, self.race = self.race, None
         self.version += 1
-        self.resource = {**self.resource, "status": status}
+        self.statuses += 1
+        self.resource = {
+            **self.resource,
+            "status": {key: value for key, value in status.items() if key not in self.undeclared},
+        }
         self.resource["metadata"] = {**self.resource["metadata"], "resourceVersion": str(self.version)}
         return self.resource
 
@@ -65,11 +73,13 @@ class Engine:
         return state("old", 1)
 
 
-def operator() -> tuple[Server, Cache, Reconciler]:
+def operator(clock: Callable[[], float] = time.monotonic) -> tuple[Server, Cache, Reconciler]:
     server, cache = Server(), Cache()
     cache.put("SLOServe", server.resource)
     kube: Any = server
-    return server, cache, Reconciler(kube, cache, Engine(), Telemetry(), Images("e", "c"), poll_seconds=15)
+    images = Images("e", "c")
+    found = Reconciler(kube, cache, Engine(), Telemetry(), images, poll_seconds=15, clock=clock)
+    return server, cache, found
 
 
 async def test_a_spec_that_changed_during_the_pass_is_looked_at_at_once() -> None:
@@ -113,3 +123,35 @@ async def test_engines_are_not_changed_to_ones_that_would_wait_for_a_refused_cla
     cache.put("SLOServe", changed)
     await reconciler.reconcile(KEY)
     assert cache.get("Deployment", KEY) == before
+
+
+async def test_fields_that_an_older_crd_does_not_take_are_tried_once_a_minute() -> None:
+    now = 0.0
+    server, _, reconciler = operator(lambda: now)
+    server.undeclared = {"engines"}
+    for _ in range(5):
+        await reconciler.reconcile(KEY)
+    assert server.statuses == 1
+    now, server.undeclared = 61.0, set()
+    await reconciler.reconcile(KEY)
+    assert server.resource["status"]["engines"] == "0/1"
+    now = 200.0
+    await reconciler.reconcile(KEY)
+    assert server.statuses == 2
+
+
+async def test_a_spec_that_cannot_be_read_makes_no_engine_uncounted() -> None:
+    server, cache, reconciler = operator()
+    await reconciler.reconcile(KEY)
+    deployment = cache.get("Deployment", KEY)
+    assert deployment is not None
+    deployment["status"] = {"replicas": 1, "readyReplicas": 1}
+    before = server.resource["status"]
+    changed = manifest(generation=2, scheduler={"policy": "of another release"})
+    changed["status"] = before
+    changed["metadata"]["resourceVersion"] = str(server.version + 1)
+    cache.put("SLOServe", changed)
+    await reconciler.reconcile(KEY)
+    status = server.resource["status"]
+    assert {c["reason"] for c in status["conditions"]} >= {"InvalidSpec"}
+    assert (status["engines"], status["endpoint"]) == ("1/1", before["endpoint"])

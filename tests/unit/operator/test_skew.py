@@ -20,10 +20,10 @@ class Server:
     """Answers with a CRD, or fails."""
 
     def __init__(self) -> None:
-        self.crd: dict[str, Any] = crd(str(SCHEMA_VERSION))
+        self.crd: dict[str, Any] | None = crd(str(SCHEMA_VERSION))
         self.error = 0
 
-    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
         assert (kind, namespace, name) == ("CustomResourceDefinition", "", "sloserves.sloserve.dev")
         if self.error:
             raise KubeError("read", self.error, "no")
@@ -58,6 +58,8 @@ async def test_the_metric_and_the_verdict_follow_the_crd() -> None:
     assert await seen() == (2, True)
     server.error = 503
     assert await seen() == (2, True), "no answer is no news"
+    server.error, server.crd = 0, None
+    assert await seen() == (2, True), "nor is a CRD that is gone: the watches tell of it"
     server.error, server.crd = 0, crd(None)
     assert await seen() == (1 - SCHEMA_VERSION, True)
     server.crd = crd(str(SCHEMA_VERSION))
