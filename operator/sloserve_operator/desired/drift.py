@@ -10,12 +10,8 @@ from typing import Any
 
 from .quantities import quantity
 
-MERGE_KEYS = (
-    "containerPort",
-    "mountPath",
-    "name",
-    "uid",
-)  # a mount and a port have a name too, which is no key
+# The first three before the name: mounts, ports and owners may share one.
+MERGE_KEYS = ("containerPort", "mountPath", "uid", "name")
 # Atomic in Kubernetes' types, and without defaults: an apply replaces them whole.
 ATOMIC = ("selector", "podSelector", "namespaceSelector", "labelSelector", "nodeSelector", "ingress")
 # Zero means what absence does, and the API server keeps none: `readOnly: false` of a podTemplate.
