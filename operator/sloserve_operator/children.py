@@ -3,6 +3,8 @@
 Writes nothing when the live object holds all that we ask for, and never touches an object that is not ours.
 """
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import structlog
@@ -18,6 +20,8 @@ from .status import Problem
 from .telemetry import Telemetry
 
 OWN_ATTEMPTS = 5
+REFUSED_SECONDS = 300.0
+"""After which what was refused is tried once more: an admission policy may have changed."""
 log = structlog.stdlib.get_logger("sloserve.children")
 
 
@@ -27,12 +31,14 @@ class Again(Exception):  # noqa: N818 - not an error: the pass starts over with 
 
 @dataclass
 class Children:
-    """Writer of children. `refused`: by (uid of the resource, kind) what the API server will not take."""
+    """Writer of children. `refused`: by (uid of the resource, kind) what the API server will not take, and when
+    it said so."""
 
     kube: Kube
     cache: Cache
     telemetry: Telemetry
-    refused: dict[tuple[str, str], tuple[str, Problem]] = field(default_factory=dict)
+    clock: Callable[[], float] = time.monotonic
+    refused: dict[tuple[str, str], tuple[str, Problem, float]] = field(default_factory=dict)
     contests: Contests = field(default_factory=Contests)
 
     async def ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
@@ -47,7 +53,7 @@ class Children:
         memory = (resource.uid, desired["kind"])
         stamp = desired["metadata"]["annotations"][APPLIED_HASH]
         known = self.refused.get(memory)
-        if known and known[0] == stamp:
+        if known and known[0] == stamp and self.clock() - known[2] < REFUSED_SECONDS:
             return known[1]
         try:
             problem = await self._ensure(resource, desired)
@@ -58,7 +64,7 @@ class Children:
             if not error.refused:
                 raise
             problem = Problem(Reason.CHILD_REFUSED, str(error))
-            self.refused[memory] = (stamp, problem)
+            self.refused[memory] = (stamp, problem, self.clock())
             return problem
         self.refused.pop(memory, None)
         return problem
@@ -169,9 +175,20 @@ class Children:
                 ours = (controller_of(obj) or {}).get("uid") == resource.uid
                 surplus = (kind, key_of(obj)) not in wanted
                 if ours and surplus and not obj["metadata"].get("deletionTimestamp"):
-                    await self.kube.delete(obj)
-                    self.telemetry.write(kind, "delete")
-                    log.info("deleted", kind=kind, child=obj["metadata"]["name"])
+                    await self._delete(obj)
+
+    async def _delete(self, obj: Object) -> None:
+        kind, name = obj["kind"], obj["metadata"]["name"]
+        try:
+            await self.kube.delete(obj)
+        except KubeError as error:
+            self.telemetry.write(kind, "delete", str(error.status))
+            if error.status != 403:
+                raise
+            log.warning("a child that is no longer wanted stays", kind=kind, child=name, error=error.message)
+            return
+        self.telemetry.write(kind, "delete")
+        log.info("deleted", kind=kind, child=name)
 
     def forget(self, uid: str) -> None:
         """The resource is gone."""

@@ -78,7 +78,7 @@ class Reconciler:
         self._images, self._poll, self._instance = images, poll_seconds, instance
         self._operator = operator or operator_peer()
         self._clock, self._wall = clock, wall
-        self._children = Children(kube, cache, telemetry)
+        self._children = Children(kube, cache, telemetry, clock)
         self._nudges: dict[Key, Nudges] = {}
         self._heard: dict[Key, dict[str, EngineState]] = {}
         self._windows: dict[Key, Window] = {}
@@ -135,7 +135,7 @@ class Reconciler:
         soon = self._nudges[resource.key].next_look(observed.pods, self._clock())
         if soon is not None:
             return soon
-        return BLOCKED_SECONDS.get(problem.reason) if problem else self._poll
+        return BLOCKED_SECONDS.get(problem.reason, self._poll) if problem else self._poll
 
     def _remembered(self, key: Key, observed: Observed) -> Observed:
         """With what earlier passes saw."""

@@ -27,8 +27,8 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
     Reason.CHILD_REFUSED: (
         "SpecValid, Ready",
         "The API server refuses an object made from the spec; the message is its sentence.",
-        "Correct the field that it names. The operator tries again only when the spec changes, or when it"
-        " starts anew.",
+        "Correct the field that it names. The operator tries again when the spec changes, else every five"
+        " minutes, in case an admission policy has changed.",
     ),
     Reason.ALL_REPLICAS_READY: ("Ready", "All engines serve what the spec says.", "Nothing."),
     Reason.FALLBACK: (

@@ -125,6 +125,20 @@ async def test_engines_are_not_changed_to_ones_that_would_wait_for_a_refused_cla
     assert cache.get("Deployment", KEY) == before
 
 
+async def test_a_refused_child_is_tried_again_after_minutes_and_its_pods_are_looked_at_meanwhile() -> None:
+    now = 0.0
+    server, cache, reconciler = operator(lambda: now)
+    server.refuses = "Deployment"
+    assert await reconciler.reconcile(KEY) == 15
+    server.refuses = ""  # the policy that refused it is gone
+    now = 299.0
+    await reconciler.reconcile(KEY)
+    assert cache.get("Deployment", KEY) is None
+    now = 301.0
+    await reconciler.reconcile(KEY)
+    assert cache.get("Deployment", KEY) is not None
+
+
 async def test_fields_that_an_older_crd_does_not_take_are_tried_once_a_minute() -> None:
     now = 0.0
     server, _, reconciler = operator(lambda: now)
