@@ -31,8 +31,8 @@ class Again(Exception):  # noqa: N818 - not an error: the pass starts over with 
 
 @dataclass
 class Children:
-    """Writer of children. `refused`: by (uid of the resource, kind) what the API server will not take, and when
-    it said so."""
+    """Writer of children. `refused`: by (uid of the resource, kind) what the API server will not take, and
+    when it said so."""
 
     kube: Kube
     cache: Cache

@@ -39,7 +39,7 @@ def container_reason(pod: PodView, container: Mapping[str, Any], asked: Asked) -
         yield Reason.CONTAINER_CONFIG, _config(who, message, asked)
     elif container.get("ready"):
         return
-    elif state.get("running") and pod.ready_since > when(state["running"].get("startedAt")):
+    elif _was_ready(pod, container, state):
         yield Reason.PROBE_FAILING, _deaf(who, pod)
     elif ended:
         yield _end(who, pod, ended, asked, container)
@@ -47,6 +47,16 @@ def container_reason(pod: PodView, container: Mapping[str, Any], asked: Asked) -
         yield Reason.STARTING, f"{who} loads the model and calibrates, and is to be ready{_within(asked)}"
     else:
         yield Reason.STARTING, f"{who}: {message or 'waiting'}"
+
+
+def _was_ready(pod: PodView, container: Mapping[str, Any], state: Mapping[str, Any]) -> bool:
+    """Whether it was Ready in this life: `started` is False until the startup probe has passed.
+
+    The time alone would not do, since the kubelet may tell of the last life's end when this one has begun.
+    """
+    running = state.get("running") or {}
+    begun = bool(running) and container.get("started") is not False
+    return begun and pod.ready_since > when(running.get("startedAt"))
 
 
 def _pull(who: str, message: str) -> str:

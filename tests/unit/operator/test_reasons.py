@@ -145,12 +145,26 @@ def test_out_of_memory_without_a_limit_is_the_nodes() -> None:
 def test_an_old_crash_is_not_held_against_an_engine_that_was_ready_since() -> None:
     deployment, (pod,) = copy.deepcopy(recorded("crash"))
     container = pod["status"]["containerStatuses"][0]
-    container["state"] = {"running": {"startedAt": "2026-11-30T14:00:00Z"}}
+    container |= {"state": {"running": {"startedAt": "2026-11-30T14:00:00Z"}}, "started": True}
     for condition in pod["status"]["conditions"]:
         condition["lastTransitionTime"] = "2026-11-30T15:01:22Z"
     reason, message = why_not_ready(Observed(deployment, [PodView(pod)]), NOW)
     assert reason == "ProbeFailing"
     assert "has not answered its readiness probe since 2026-11-30T15:01:22Z" in message
+
+
+def test_the_end_of_one_life_that_is_told_in_the_next_is_not_held_against_the_next() -> None:
+    deployment, (pod,) = copy.deepcopy(recorded("killed"))
+    pod["status"]["containerStatuses"][0] |= {
+        **ended(143, "15:00:00", "15:05:00"),
+        "state": {"running": {"startedAt": "2026-11-30T15:05:00Z"}},
+        "started": False,
+    }
+    for condition in pod["status"]["conditions"]:
+        condition["lastTransitionTime"] = "2026-11-30T15:05:02Z"
+    reason, message = why_not_ready(Observed(deployment, [PodView(pod)]), NOW)
+    assert reason == "ProbeFailing"
+    assert "was restarted because it no longer answered its liveness probe" in message
 
 
 def test_a_pod_whose_containers_are_ready_and_which_is_not_hangs_on_its_node() -> None:
