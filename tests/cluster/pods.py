@@ -20,8 +20,8 @@ def load_probe(cluster: Cluster) -> None:
 def load_stand_in(cluster: Cluster) -> None:
     """Load the stand-in for an engine; a no-op where the cluster has it."""
     binary = tools.path("standin")
-    key = cache.digest(binary.parent.name, STAND_IN)
-    place = {"/usr/bin/slidingserve": binary}
+    place = {"/usr/bin/slidingserve": binary, "/usr/bin/sh": binary}
+    key = cache.digest(binary.parent.name, STAND_IN, *place)
     layout = cache.make("images", "standin", key, lambda work: oci.write_image(work, STAND_IN, place, {}))
     cluster.load_image(layout, STAND_IN)
 

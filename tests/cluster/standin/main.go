@@ -10,7 +10,8 @@
 //
 // PUT /stand-in replaces what it says of itself: {"ready": true, "healthy": true, "state": {...}}; keys that are left
 // out stay. `applied` of the state is read from the mounted settings unless the state given says otherwise.
-// `slidingserve drain` returns at once, but of a slow one: there is nothing to drain.
+// `slidingserve drain` returns at once, but of a slow one: there is nothing to drain. Called as `sh` it takes any
+// command for that one.
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,7 +42,7 @@ var (
 
 func main() {
 	mode := os.Getenv("STAND_IN")
-	if len(os.Args) > 1 && os.Args[1] == "drain" {
+	if filepath.Base(os.Args[0]) == "sh" || (len(os.Args) > 1 && os.Args[1] == "drain") {
 		if mode == "slow" {
 			time.Sleep(20 * time.Second)
 		}
