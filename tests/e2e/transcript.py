@@ -24,6 +24,9 @@ _CHANGING = (
     (re.compile(r"\bn=\d+\b"), "<n>"),
     (re.compile(r"-{3,}"), "---"),
     (re.compile(r"[ \t]+"), " "),
+    # Whether the traffic before kept its promises is no matter of the page.
+    (re.compile(r"(\d+/\d+) (True|False|Unknown)( <share>)?"), r"\1 <slo>"),
+    (re.compile(r"SLOMet=.*"), "SLOMet=<slo>"),
 )
 Run = Callable[[str], str]
 

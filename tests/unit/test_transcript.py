@@ -46,6 +46,8 @@ def test_a_page_whose_outputs_are_alike_stays_as_it_is_and_another_output_is_wri
     [
         ("demo-5c9f7d8b9-x2x4z Running 3m", "demo-7744d6f5c4-abcde   Running 12s"),
         ("generation 3 is in force", "generation 12 is in force"),
+        ("demo True Fine 1/1 False 47.2 % demo 21m", "demo True Fine 1/1 Unknown demo 3s"),
+        ("SLOMet=True ObjectivesMet: all do", "SLOMet=Unknown TooFewRequests: 3"),
         ("dialogue 99.4 % (n=1830)", "dialogue 100.0 % (n=7)"),
         ("Last Transition Time:  2026-11-30T14:00:00Z", "Last Transition Time:  2026-12-01T01:02:03Z"),
     ],
@@ -55,7 +57,8 @@ def test_what_differs_from_run_to_run_is_alike(one: str, two: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "two"), [("True", "False"), ("REPLICAS 1", "REPLICAS 2"), ("alpha 0.5", "alpha 0.8"), ("a", "b")]
+    ("one", "two"),
+    [("True", "False"), ("demo 1/1 True", "demo 0/1 True"), ("alpha 0.5", "alpha 0.8"), ("a", "b")],
 )
 def test_what_matters_is_not_alike(one: str, two: str) -> None:
     assert alike(one) != alike(two)
