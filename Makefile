@@ -76,7 +76,7 @@ test: ## Everything, with what it needs installed first
 
 test-soak: venv venv-engine ## The slow ones, run before a release
 	.venv-engine/bin/python -m pytest -q -m soak tests/engine
-	$(PYTEST) -q -m soak tests/contract tests/e2e
+	$(PYTEST) -q -m soak tests/contract tests/e2e tests/features
 
 # --- see it ---------------------------------------------------------------------------------------------------------
 demo: venv ## The whole path on this machine: cluster, chart, resource, requests, attainment table
