@@ -32,9 +32,9 @@ kubectl -n {namespace} port-forward service/{name} 8000    # then, beside it:
 curl -s localhost:8000/slidingserve/v1/state
 curl -s localhost:8000/metrics | grep ^slidingserve_
 .venv/bin/python -m tests.cluster.monitoring install    # a real Prometheus; next, let it scrape the engine:
-helm upgrade sloserve charts/sloserve -n sloserve-system --reset-then-reuse-values \
+helm upgrade sloserve charts/sloserve -n sloserve-system --reset-then-reuse-values \\
   --set monitoring.podMonitor.enabled=true
-.venv/bin/python -m tests.cluster.monitoring query \
+.venv/bin/python -m tests.cluster.monitoring query \\
   'sum by (slo_class) (increase(slidingserve_slo_violations_total{{objective="request"}}[5m]))'
 make demo-down    # take everything away
 """
