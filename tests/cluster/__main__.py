@@ -16,7 +16,8 @@ A real one-node Kubernetes for the tests and the demo.
   CLUSTER=kind     kind on Docker (default where Docker answers)
   CLUSTER=current  the context that kubectl uses now; SLIDINGSERVE_CONTEXT must name it, or you are asked
 
-  eval "$(python -m tests.cluster kubeconfig)"    then kubectl, helm ... talk to it
+  eval "$(python -m tests.cluster kubeconfig)"    then kubectl and helm talk to it; helm is yours, or ours
+                                                  once built (by `make demo`, or `tools helm`)
 """
 
 
@@ -44,7 +45,7 @@ def _parser() -> argparse.ArgumentParser:
         "--drop-images", action="store_true", help="also drop loaded images (kept for the next up)"
     )
     commands.add_parser("status", help="what runs; exit code 1 if the cluster does not answer")
-    commands.add_parser("kubeconfig", help="print the shell lines that point kubectl at it")
+    commands.add_parser("kubeconfig", help="print the shell lines that point kubectl and helm at it")
     build = commands.add_parser("tools", help="build tools that are not in the cache, and print their paths")
     build.add_argument("names", nargs="*", metavar="NAME", help=f"default all: {', '.join(tools.TABLE)}")
     load = commands.add_parser("load-image", help="load the image of an OCI layout directory")
@@ -67,7 +68,9 @@ def _run(options: argparse.Namespace) -> None:
         case "load-image":
             cluster.load_image(options.layout, options.name)
         case "kubeconfig":
-            print(f"export KUBECONFIG={cluster.kubeconfig}\nexport PATH={tools.path('kubectl').parent}:$PATH")
+            programs = [tools.path("kubectl"), tools.at_hand("helm")]
+            path = ":".join(str(program.parent) for program in programs if program)
+            print(f"export KUBECONFIG={cluster.kubeconfig}\nexport PATH={path}:$PATH")
         case "status":
             if isinstance(cluster, LocalCluster):
                 for name, state in cluster.status().items():

@@ -95,11 +95,26 @@ def path(name: str) -> Path:
 
     Raises ClusterError if there is no such tool, no Go to be had, or the build fails (with its words).
     """
+    row = _row(name)
+    return cache.make("tools", row.name, _key(row), lambda work: _build(row, work)) / name
+
+
+def at_hand(name: str) -> Path | None:
+    """The binary `name` if it is in the cache; nothing is built."""
+    row = _row(name)
+    binary = cache.root() / "tools" / f"{row.name}-{_key(row)}" / name
+    return binary if binary.exists() else None
+
+
+def _row(name: str) -> Tool:
     row = TABLE["kc"] if name in APPLETS else TABLE.get(name)
     if row is None:
         raise ClusterError(f"no tool is called {name!r}; there are: {', '.join([*TABLE, *APPLETS])}")
-    key = cache.digest(repr(row), golang.version(), *([HERE / row.package] if row.how == "source" else []))
-    return cache.make("tools", row.name, key, lambda work: _build(row, work)) / name
+    return row
+
+
+def _key(row: Tool) -> str:
+    return cache.digest(repr(row), golang.version(), *([HERE / row.package] if row.how == "source" else []))
 
 
 def module_dir(name: str) -> Path:

@@ -25,14 +25,17 @@ SUMMARY = install.ROOT / "build" / "demo" / "summary.json"
 NAMESPACE = "sloserve-demo"
 
 FURTHER = """\
-eval "$(.venv/bin/python -m tests.cluster kubeconfig)"    # kubectl, pointed at this cluster
+eval "$(.venv/bin/python -m tests.cluster kubeconfig)"    # kubectl and helm, pointed at this cluster
 kubectl -n {namespace} patch slos {name} --type=merge -p '{{"spec": {{"scheduler": {{"alpha": 0.4}}}}}}'
 kubectl -n {namespace} get slos {name} -o jsonpath='{{.status.pods}}'    # in force within seconds
 kubectl -n {namespace} port-forward service/{name} 8000    # then, beside it:
 curl -s localhost:8000/slidingserve/v1/state
 curl -s localhost:8000/metrics | grep ^slidingserve_
-.venv/bin/python -m tests.cluster.monitoring install    # a real Prometheus, for PromQL such as
-  sum by (slo_class) (increase(slidingserve_slo_violations_total{{objective="request"}}[5m]))
+.venv/bin/python -m tests.cluster.monitoring install    # a real Prometheus; next, let it scrape the engine:
+helm upgrade sloserve charts/sloserve -n sloserve-system --reset-then-reuse-values \\
+  --set monitoring.podMonitor.enabled=true
+.venv/bin/python -m tests.cluster.monitoring query \\
+  'sum by (slo_class) (increase(slidingserve_slo_violations_total{{objective="request"}}[5m]))'
 make demo-down    # take everything away
 """
 

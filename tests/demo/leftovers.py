@@ -5,20 +5,22 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.cluster import config
 from tests.cluster.api import Cluster
-
-_LINK = config.Place().link
+from tests.cluster.config import Place
+from tests.cluster.local import LocalCluster
 
 LOOKED_FOR = "no process, mount, interface, network rule, network namespace or cgroup of the cluster."
 
 
 def look(cluster: Cluster) -> list[str]:
-    """Sentences about what a local cluster left on this machine; empty for the other kinds."""
-    if cluster.kind != "local":
+    """Sentences about what a local cluster left on this machine; empty for the other kinds.
+
+    Only what is this cluster's: others may run beside it (CLUSTER_NUMBER).
+    """
+    if not isinstance(cluster, LocalCluster):
         return []
-    state = str(cluster.kubeconfig.parent)
-    return [*processes(state), *mounts(state), *_network(), *_cgroups()]
+    state = str(cluster.state)
+    return [*processes(state), *mounts(state), *network(cluster.place), *cgroups(cluster.place)]
 
 
 def processes(state: str) -> list[str]:
@@ -30,20 +32,21 @@ def processes(state: str) -> list[str]:
             root = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if executable.startswith(state):
+        if executable.startswith(f"{state.rstrip('/')}/"):
             found.append(f"process {process.name}: {root[:80]}")
     return found
 
 
 def mounts(state: str) -> list[str]:
-    """Mounts below a directory."""
-    lines = Path("/proc/self/mounts").read_text().splitlines()
-    return [f"mount {line.split()[1]}" for line in lines if line.split()[1].startswith(state)]
+    """Mounts at a directory and below it."""
+    points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [f"mount {point}" for point in points if f"{point}/".startswith(f"{state.rstrip('/')}/")]
 
 
-def _network() -> list[str]:
-    found = [f"interface {_LINK}"] if Path("/sys/class/net", _LINK).exists() else []
-    found += [f"interface {p.name}" for p in Path("/sys/class/net").glob("cni*")]
+def network(place: Place, links: Path = Path("/sys/class/net")) -> list[str]:
+    """The cluster's link, and what a kubelet or a CNI outside a node's own namespaces would leave."""
+    found = [f"interface {place.link}"] if (links / place.link).exists() else []
+    found += [f"interface {p.name}" for p in links.glob("cni*")]
     found += [f"network namespace {p.name}" for p in Path("/run/netns").glob("cni-*")]
     for command in ("iptables-save", "ip6tables-save"):
         try:
@@ -56,7 +59,12 @@ def _network() -> list[str]:
     return found
 
 
-def _cgroups() -> list[str]:
-    places = [Path("/sys/fs/cgroup"), *Path("/sys/fs/cgroup").glob("*/")]
-    names = ("slidingserve", "kubepods", "kubepods.slice")
-    return [f"cgroup {place / name}" for place in places for name in names if (place / name).is_dir()]
+def cgroups(place: Place, root: Path = Path("/sys/fs/cgroup")) -> list[str]:
+    """The cluster's cgroups, and those of a kubelet that has none of its own."""
+    names = (place.name, "kubepods", "kubepods.slice")
+    return [
+        f"cgroup {home / name}"
+        for home in (root, *root.glob("*/"))
+        for name in names
+        if (home / name).is_dir()
+    ]

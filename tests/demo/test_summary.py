@@ -9,6 +9,7 @@ import pytest
 from slidingserve.bench.client import Result
 
 from tests.cluster.cache import ClusterError
+from tests.cluster.config import numbered
 from tests.cluster.current import CurrentContext
 from tests.demo import install, leftovers, summary
 from tests.demo.engine import Kept, kept_by_class, unfinished
@@ -81,6 +82,28 @@ def test_what_is_left_is_found_on_the_machine_itself() -> None:
     root = Path("/proc/self/mounts").read_text().splitlines()[0].split()[1]
     assert leftovers.mounts(root) != []
     assert leftovers.mounts("/nowhere") == []
+
+
+def test_what_another_cluster_beside_it_has_is_not_left_behind(tmp_path: Path) -> None:
+    for path in ("slidingserve0", "slidingserve10", "cpu/slidingserve", "cpu/slidingserve1"):
+        (tmp_path / path).mkdir(parents=True)
+    for number, mine in ((0, "slidingserve"), (1, "slidingserve1"), (2, None)):
+        place = numbered(number)
+        links = [line for line in leftovers.network(place, tmp_path) if "interface" in line]
+        assert links == ([f"interface {mine}0"] if mine else [])
+        assert leftovers.cgroups(place, tmp_path) == ([f"cgroup {tmp_path}/cpu/{mine}"] if mine else [])
+
+
+def test_a_directory_whose_name_only_begins_alike_is_another_clusters() -> None:
+    whole = str(Path("/proc/self/exe").readlink().parent)
+    assert leftovers.processes(whole[:-1]) == []
+    point = next(point for point in _mount_points() if len(point) > 2)
+    assert f"mount {point}" in leftovers.mounts(point)
+    assert f"mount {point}" not in leftovers.mounts(point[:-1])
+
+
+def _mount_points() -> list[str]:
+    return [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
 
 
 def test_resources_of_somebody_else_keep_the_operator_and_its_crd(monkeypatch: pytest.MonkeyPatch) -> None:

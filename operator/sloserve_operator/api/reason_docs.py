@@ -40,9 +40,9 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
     Reason.NAME_COLLISION: (
         "Ready",
         "An object of a name that the operator needs is not this resource's. It was left untouched.",
-        "Delete it, or rename one of the two. A child of ours whose ownerReference somebody took away is"
-        " taken back"
-        " by itself: it has our labels, our hash and our field manager.",
+        "Delete it, or rename one of the two; it is looked at again every 10 s. A child of ours whose"
+        " ownerReference somebody took away is taken back by itself: it has our labels, our hash and"
+        " our field manager.",
     ),
     Reason.WAITING_FOR_CLEANUP: (
         "Ready",
@@ -119,9 +119,11 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
         "Ready",
         "The engine was not ready in time, or was and no longer answers its readiness or liveness probe."
         " Exit codes"
-        " 137 and 143 of a restarted container are told apart by the times in the pod's status.",
+        " 137 and 143 of a restarted container are told apart by the times in the pod's status. An engine"
+        " that was drained by hand shows as this too.",
         "Too slow a start: `engine.startupTimeoutSeconds`. Else the log, and GET /slidingserve/v1/ready in"
-        " the pod.",
+        " the pod; if it says `draining`: `slidingserve drain --cancel` (docs/operations.md, *How a pod"
+        " stops*).",
     ),
     Reason.KILLED: (
         "Ready",
@@ -209,7 +211,11 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
         "There is no pod that could have them.",
         "Nothing: a pod starts with them.",
     ),
-    Reason.NOT_WRITTEN: ("ConfigApplied", "The ConfigMap could not be written.", "Ready says why."),
+    Reason.NOT_WRITTEN: (
+        "ConfigApplied",
+        "The ConfigMap, or what the pods need beside it, could not be written.",
+        "Ready says why.",
+    ),
     Reason.OBJECTIVES_MET: ("SLOMet", "Every class that is judged keeps its objective.", "Nothing."),
     Reason.OBJECTIVE_MISSED: (
         "SLOMet",
