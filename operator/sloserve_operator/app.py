@@ -64,21 +64,21 @@ class Process:
             self.watches,
             settings.resync_seconds,
             lease_fault=self.election.fault if self.election else lambda: None,
-            remark=lambda: self.skew.verdict,
+            remark=lambda: "\n".join(filter(None, (self.skew.verdict, self.resync.remark()))),
         )
         queue, telemetry = self.queue, self.telemetry
         telemetry.follow(queue.waiting, queue.oldest_seconds, queue.failing, self.health.list_age)
 
     def _informer(self) -> Any:
         settings = self.settings
-        return partial(
+        inform = partial(
             handlers.inform,
             handlers.registry(self.cache, self.queue, self.telemetry, self.kube),
             handlers.settings(settings.watch_seconds, settings.watch_silence_seconds),
-            settings.watched(),
             # kopf's own signal handlers would end the watches before the work in hand.
             started=self.take_signals,
         )
+        return lambda: inform(self.resync.present())
 
     def _candidate(self) -> Election | None:
         """This process in the election of a leader, which then says whether it may write.

@@ -97,6 +97,13 @@ class Cache:
             if not self._by_owner[kind][owner]:
                 del self._by_owner[kind][owner]
 
+    def leave(self, kind: str, namespace: str) -> list[Object]:
+        """Forget a namespace that can no longer be read. Returns: what was known of it."""
+        gone = [obj for key, obj in self._objects[kind].items() if key[0] == namespace]
+        for obj in gone:
+            self._forget(kind, key_of(obj))
+        return gone
+
     def get(self, kind: str, key: Key) -> Object | None:
         """One object, or None."""
         return self._objects[kind].get(key)

@@ -22,6 +22,8 @@ from .telemetry import Telemetry
 OWN_ATTEMPTS = 5
 REFUSED_SECONDS = 300.0
 """After which what was refused is tried once more: an admission policy may have changed."""
+Attempt = tuple[str, int, str | None]
+"""What was asked for: hash of the child, generation of the resource, uid of the live child."""
 log = structlog.stdlib.get_logger("sloserve.children")
 
 
@@ -32,13 +34,14 @@ class Again(Exception):  # noqa: N818 - not an error: the pass starts over with 
 @dataclass
 class Children:
     """Writer of children. `refused`: by (uid of the resource, kind) what the API server will not take, and
-    when it said so."""
+    when it said so. It is asked again once anything of the attempt is another: a changed spec, or a child
+    that somebody deleted, may be what it takes."""
 
     kube: Kube
     cache: Cache
     telemetry: Telemetry
     clock: Callable[[], float] = time.monotonic
-    refused: dict[tuple[str, str], tuple[str, Problem, float]] = field(default_factory=dict)
+    refused: dict[tuple[str, str], tuple[Attempt, Problem, float]] = field(default_factory=dict)
     contests: Contests = field(default_factory=Contests)
 
     async def ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
@@ -51,9 +54,9 @@ class Children:
             KubeError: for what may pass with time.
         """
         memory = (resource.uid, desired["kind"])
-        stamp = desired["metadata"]["annotations"][APPLIED_HASH]
+        attempt = self._attempt(resource, desired)
         known = self.refused.get(memory)
-        if known and known[0] == stamp and self.clock() - known[2] < REFUSED_SECONDS:
+        if known and known[0] == attempt and self.clock() - known[2] < REFUSED_SECONDS:
             return known[1]
         try:
             problem = await self._ensure(resource, desired)
@@ -64,10 +67,15 @@ class Children:
             if not error.refused:
                 raise
             problem = Problem(Reason.CHILD_REFUSED, str(error))
-            self.refused[memory] = (stamp, problem, self.clock())
+            self.refused[memory] = (attempt, problem, self.clock())
             return problem
         self.refused.pop(memory, None)
         return problem
+
+    def _attempt(self, resource: SLOServe, desired: Object) -> Attempt:
+        live = self.cache.get(desired["kind"], key_of(desired))
+        stamp = desired["metadata"]["annotations"][APPLIED_HASH]
+        return stamp, resource.generation, live["metadata"]["uid"] if live else None
 
     async def _ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
         kind, key = desired["kind"], key_of(desired)
@@ -136,10 +144,17 @@ class Children:
     async def _apply(self, resource: SLOServe, desired: Object, live: Object, field_path: str) -> None:
         kind, name = desired["kind"], desired["metadata"]["name"]
         stamp = desired["metadata"]["annotations"][APPLIED_HASH]
-        if pause := self.contests.lost((resource.uid, f"{kind} {name}"), stamp):
+        contest = (resource.uid, f"{kind} {name}")
+        if pause := self.contests.lost(contest, stamp):
+            # No error: the other children, live settings among them, and the status do not wait for this.
             self.telemetry.write(kind, "apply", "contested")
-            text = f"{field_path} is changed back each time: does a second operator or a policy write it?"
-            raise KubeError(f"apply {kind} {name}", 409, text, pause)
+            if self.contests.news(contest):
+                text = f"{field_path} is changed back each time: does a second operator or a policy write it?"
+                log.warning(
+                    "contested", kind=kind, child=name, error=f"apply {kind} {name}: {text}",
+                    again_in=round(pause, 1),
+                )  # fmt: skip
+            return
         try:
             answer = await self.kube.apply(desired, live["metadata"]["uid"])
         except KubeError as error:

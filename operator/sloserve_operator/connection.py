@@ -12,11 +12,13 @@ up, and none begins after it.
 import asyncio
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import ApiException
 from kubernetes.aio.config import ConfigException
@@ -88,9 +90,10 @@ class Connection:
     async def login(self) -> None:
         """Read the credentials anew: files may have other content than before."""
         if self._kubeconfig:
-            await config.load_kube_config(
-                config_file=str(self._kubeconfig), client_configuration=self.configuration
-            )
+            with _usable_kubeconfig(self._kubeconfig):
+                await config.load_kube_config(
+                    config_file=str(self._kubeconfig), client_configuration=self.configuration
+                )
         else:
             config.load_incluster_config(client_configuration=self.configuration)
 
@@ -123,22 +126,28 @@ class Connection:
         *,
         sub: str | None = None,
         within: float | None = None,
+        strict: bool = False,
         **params: Any,
     ) -> Object:
         seconds = self._deadline(action, verb, kind, within)
         resource = self._resources[kind]
         target = resource.subresources[sub] if sub else resource
-        send = getattr(self._dynamic, verb)
         params |= {"serialize": False, "_request_timeout": seconds}
+
+        async def send() -> Any:
+            # A new list each time: the client adds to it.
+            query = [("fieldValidation", "Strict")] if strict else []
+            return await getattr(self._dynamic, verb)(target, query_params=query, **params)
+
         try:
             async with asyncio.timeout(seconds):
                 try:
-                    response = await send(target, **params)
+                    response = await send()
                 except ApiException as error:
                     if error.status != 401:
                         raise
                     await self.login()
-                    response = await send(target, **params)
+                    response = await send()
                 answer: Object = await response.json()
                 return answer
         except ApiException as error:
@@ -152,6 +161,21 @@ class Connection:
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             text = str(error) or f"no answer within {seconds:.3g} s"
             raise KubeError(action, 0, text) from None
+
+
+@contextmanager
+def _usable_kubeconfig(path: Path) -> Iterator[None]:
+    """ConfigException in one line for a file that is none, whatever it is instead."""
+    try:
+        if not isinstance(yaml.safe_load(path.read_text("utf-8")), dict):
+            raise ConfigException("it holds no mapping")
+        yield
+    except OSError:
+        raise
+    except Exception as error:  # the client trips over what it did not expect in its own ways
+        said = " ".join(str(error).split()) or repr(error)
+        remedy = "write it anew with `kubectl config view --raw --flatten`"
+        raise ConfigException(f"it is not a usable kubeconfig ({said}): {remedy}") from None
 
 
 def _sentence(error: ApiException) -> str:

@@ -20,6 +20,7 @@ class Contests:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._applied: dict[Child, tuple[str, deque[float]]] = {}
+        self._told: dict[Child, float] = {}
 
     def lost(self, child: Child, content: str) -> float:
         """Count one apply that is about to be made. Returns: seconds to wait instead; 0 to go on."""
@@ -35,7 +36,14 @@ class Contests:
         times.append(now)
         return 0.0
 
+    def news(self, child: Child) -> bool:
+        """Whether nobody was told yet of the pause that `lost` just asked for."""
+        since = self._applied[child][1][0]
+        known, self._told[child] = self._told.get(child), since
+        return known != since
+
     def forget(self, uid: str) -> None:
         """The resource is gone."""
         for child in [c for c in self._applied if c[0] == uid]:
             del self._applied[child]
+            self._told.pop(child, None)

@@ -104,6 +104,7 @@ async def inform(
     registry: kopf.OperatorRegistry,
     settings: kopf.OperatorSettings,
     namespaces: list[str],
+    *,
     started: Callable[[], None],
 ) -> None:
     """Watch until cancelled. kopf's error, should its tasks end by themselves.

@@ -34,9 +34,14 @@ class Kube(Connection):
         return True
 
     async def create(self, obj: Object, within: float | None = None) -> Object:
-        """POST; KubeError 409 if the name is taken."""
+        """POST; KubeError 409 if the name is taken, 400 for a field that the server does not know.
+
+        An apply is strict by itself; a POST would drop a misspelt field and start engines without it.
+        """
         action = f"create {obj['kind']} {obj['metadata']['name']}"
-        return await self._call(action, "create", obj["kind"], within=within, body=obj, field_manager=MANAGER)
+        return await self._call(
+            action, "create", obj["kind"], within=within, strict=True, body=obj, field_manager=MANAGER
+        )
 
     async def replace(self, obj: Object, within: float | None = None) -> Object:
         """PUT; KubeError 409 if the object is no longer the one that was read."""

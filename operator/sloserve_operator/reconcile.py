@@ -19,6 +19,8 @@ from .attainment import Window
 from .cache import Cache, Key, key_of
 from .children import Again, Children
 from .desired import Context, build
+from .desired.drift import drift
+from .desired.names import RESTART_HASH
 from .desired.policies import operator_peer
 from .desired.workload import endpoint
 from .engine_metrics import EngineReader
@@ -150,31 +152,47 @@ class Reconciler:
         """All children in order. Returns: what stands in the way of the first that cannot be had.
 
         The others are still kept in shape: a number of replicas does not hang on a Service that the server
-        refuses. But no Deployment is made as long as anything is wrong, and none is changed to pods that
-        would wait for something that is not there.
+        refuses, and engines do not wait for a budget. But no Deployment is made or changed to pods that would
+        wait for something that is not there, or would use what was to be another by the same spec.
         """
         for _ in range(MOST_RESTARTS):
             deployment, config_map = children(self._cache, resource)
             images = (self._images.engine, self._images.engine_cpu)
             context = Context(*images, deployment, config_map, self._operator)
             desired = build(resource, context)
-            first = None
+            problems: dict[str, Problem] = {}
             try:
                 for child in desired:
-                    if first and child["kind"] == "Deployment" and self._held(resource, desired):
+                    if child["kind"] == "Deployment" and self._held(resource, desired, child, problems):
                         continue
-                    problem = await self._children.ensure(resource, child)
-                    first = first or problem
+                    if problem := await self._children.ensure(resource, child):
+                        problems.setdefault(child["kind"], problem)
                 await self._children.prune(resource, desired, PRUNED)
             except Again:
                 continue
-            return first
+            return next(iter(problems.values()), None)
         raise KubeError("write children", 409, "the children change faster than they can be read")
 
-    def _held(self, resource: SLOServe, desired: list[Object]) -> bool:
-        """Whether something that pods need, or the Deployment itself, is not there."""
-        needed = (child for child in desired if child["kind"] in {*NEEDED_BY_PODS, "Deployment"})
-        return not all(self._children.have(resource, child) for child in needed)
+    def _held(
+        self, resource: SLOServe, desired: list[Object], deployment: Object, problems: dict[str, Problem]
+    ) -> bool:
+        """Whether the Deployment is to stay as it is, for what is wrong with the children before it."""
+        if not problems:
+            return False
+        needed = [child for child in desired if child["kind"] in NEEDED_BY_PODS]
+        if not all(self._children.have(resource, child) for child in needed):
+            return True
+        if not self._children.have(resource, deployment):
+            # Somebody else's object of this name: then nothing is to run under it.
+            return any(problem.reason == Reason.NAME_COLLISION for problem in problems.values())
+        live = self._cache.get("Deployment", key_of(deployment)) or {}
+        restart = {RESTART_HASH: deployment["metadata"]["annotations"][RESTART_HASH]}
+        pods = {
+            "metadata": {"annotations": restart},
+            "spec": {"template": deployment["spec"]["template"]},
+        }
+        # Pods that run already use what is there in its older shape; others are not to begin with it.
+        return not NEEDED_BY_PODS.isdisjoint(problems) and drift(pods, live) is not None
 
     async def _nudge(self, resource: SLOServe, observed: Observed) -> None:
         """Ask the kubelet for a refresh wherever an engine still runs older settings."""

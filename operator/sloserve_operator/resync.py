@@ -3,17 +3,22 @@
 Run by `watches` and `work`. Each pass also asks for a look at every resource, which is the level-triggered
 safety net. What two LISTs in a row show and no watch told of is taken from the LIST, and held against the
 watch: /livez then fails.
+
+Of several namespaces one may be deleted, and the Role in it with it: it is left out, and the others are
+served on. Each pass asks again for those left out. `changed` is set when the watches are to be begun anew
+for other namespaces.
 """
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
 
 from .cache import Cache, Key, key_of, owner_key
 from .kinds import WATCHED
-from .kube import Kube
+from .kube import Kube, KubeError
 from .queue import KeyedQueue
 from .telemetry import Telemetry
 
@@ -36,32 +41,72 @@ class Resync:
         self._namespaces: list[str | None] = [*namespaces] or [None]
         self._clock = clock
         self._lagging: dict[str, dict[Key, int]] = {}
+        self._absent: dict[str, str] = {}
+        self.changed = asyncio.Event()
         self.last_success: float | None = None
         self.dead_watch: str | None = None
 
     @property
-    def first_namespace(self) -> str | None:
-        """One that we serve; None for all."""
-        return self._namespaces[0]
+    def namespaces(self) -> list[str | None]:
+        """Those that we are to serve; one None for all."""
+        return self._namespaces
+
+    def present(self) -> list[str]:
+        """Those that can be served now; empty for the whole cluster."""
+        return [name for name in self._namespaces if name and name not in self._absent]
+
+    def remark(self) -> str:
+        """What is left out, for a person; empty if nothing is."""
+        return "; ".join(f"not served: namespace {name}: {why}" for name, why in self._absent.items())
 
     async def prime(self) -> None:
         """Bring the cache to what exists, before the watches begin. KubeError if a LIST fails."""
         self._lagging.clear()
         self.dead_watch = None
-        for kind in WATCHED:
-            for namespace in self._namespaces:
-                objects, version = await self._kube.list(kind.kind, namespace)
-                for obj in objects:
-                    self._cache.put(kind.kind, obj)
-                self._drop_vanished(kind.kind, namespace, objects, version)
+        await self._each_namespace(self._fill)
+        self.changed.clear()
         self._succeeded()
+
+    async def _fill(self, kind: str, namespace: str | None) -> None:
+        objects, version = await self._kube.list(kind, namespace)
+        for obj in objects:
+            self._cache.put(kind, obj)
+        self._drop_vanished(kind, namespace, objects, version)
 
     async def check(self) -> None:
         """One pass: what the last pass listed and the cache still does not know never came by watch."""
-        for kind in WATCHED:
-            for namespace in self._namespaces:
-                await self._compare(kind.kind, namespace)
+        await self._each_namespace(self._compare)
         self._succeeded()
+
+    async def _each_namespace(self, step: Callable[[str, str | None], Awaitable[None]]) -> None:
+        """All kinds of each namespace. KubeError if all are refused, or one fails in another way."""
+        absent: dict[str, KubeError] = {}
+        for namespace in self._namespaces:
+            try:
+                for kind in WATCHED:
+                    await step(kind.kind, namespace)
+            except KubeError as error:
+                if error.status not in (403, 404) or namespace is None:
+                    raise
+                absent[namespace] = error
+        if len(absent) == len({*self._namespaces}):
+            raise next(iter(absent.values()))
+        self._leave_out(absent)
+
+    def _leave_out(self, absent: Mapping[str, KubeError]) -> None:
+        if absent.keys() != self._absent.keys():
+            self.changed.set()
+        for name, error in absent.items():
+            if name not in self._absent:
+                log.warning("namespace left out", absent=name, error=str(error))
+            for kind in WATCHED:
+                self._lagging.pop(f"{kind.kind}/{name}", None)
+                for obj in self._cache.leave(kind.kind, name):
+                    if owner := owner_key(kind.kind, obj):
+                        self._queue.add(owner)
+        for name in self._absent.keys() - absent.keys():
+            log.info("namespace served again", present=name)
+        self._absent = {name: str(error) for name, error in absent.items()}
 
     async def _compare(self, kind: str, namespace: str | None) -> None:
         objects, version = await self._kube.list(kind, namespace)

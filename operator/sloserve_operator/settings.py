@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from . import __version__
@@ -90,6 +90,14 @@ class Settings(BaseSettings):
         ge=3,
         le=3600,
     )
+
+    @field_validator("namespaces")
+    @classmethod
+    def _names_some(cls, text: str) -> str:
+        """A slip, such as an empty variable in a list, must not become the whole cluster."""
+        if text and not text.replace(",", " ").split():
+            raise ValueError("it names no namespace: name some, or leave it empty for the whole cluster")
+        return text
 
     def watched(self) -> list[str]:
         """Namespaces as a list; empty for the whole cluster."""

@@ -59,7 +59,9 @@ class Watches:
             began = self._clock()
             self.active.set()
             try:
-                await self._inform()
+                if await self._changed():
+                    log.info("watching other namespaces")
+                    continue
             except Exception as error:
                 self.fault = f"the watches ended: {error!r}"
             finally:
@@ -70,13 +72,39 @@ class Watches:
             log.warning("the watches ended and are begun anew", error=self.fault)
             await asyncio.sleep(backoff.pause(short - 1, FIRST_PAUSE_SECONDS, LAST_PAUSE_SECONDS))
 
+    async def _changed(self) -> bool:
+        """Watch until other namespaces are to be watched: True. Else it ended by itself."""
+        informing = asyncio.ensure_future(self._inform())
+        changed = asyncio.ensure_future(self._resync.changed.wait())
+        try:
+            await asyncio.wait((informing, changed), return_when=asyncio.FIRST_COMPLETED)
+            if informing.done():
+                informing.result()
+            return not informing.done()
+        finally:
+            for task in (informing, changed):
+                task.cancel()
+            await asyncio.gather(informing, changed, return_exceptions=True)
+
+    async def _served(self) -> bool:
+        """Whether the server knows our kind, as far as one namespace may be asked."""
+        refused: KubeError | None = None
+        for namespace in self._resync.namespaces:
+            try:
+                return await self._kube.served(namespace)
+            except KubeError as error:
+                if error.status != 403:
+                    raise
+                refused = refused or error
+        raise refused or KubeError("look", 0, "no namespace")
+
     async def _reach(self) -> None:
         """Return once the server serves our kind and everything was listed."""
         told: str | None = None
         while True:
             pause = self._poll
             try:
-                if await self._kube.served(self._resync.first_namespace):
+                if await self._served():
                     await self._resync.prime()
                     self.fault = None
                     return

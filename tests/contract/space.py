@@ -151,7 +151,7 @@ class Operator:
         words = ("-n", space.name, "--kube-version=1.34.3", *parts)
         done = helm("template", "sloserve", str(CHART), *words, values=values)
         assert done.returncode == 0, done.stderr
-        space.run("apply", "-f", "-", stdin=done.stdout)
+        space.cluster.kubectl("apply", "-f", "-", stdin=done.stdout)  # some may be of other namespaces
         return self.login()
 
     def login(self) -> Path:

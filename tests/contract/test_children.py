@@ -198,6 +198,18 @@ def test_a_child_that_the_api_server_refuses_is_named_and_not_tried_again(
         assert space.condition(name, "SpecValid")["status"] == "True"
 
 
+def test_a_refused_child_that_somebody_deletes_is_made_anew_at_once(space: Space, operator: Operator) -> None:
+    settled(space)
+    space.run("patch", "configmap", "chat-config", "--type=merge", "-p", '{"immutable": true}')
+    space.patch("chat", {"scheduler": {"alpha": 0.5}})
+    assert "immutable" in space.reason("chat", "ChildRefused", kind="SpecValid")["message"]
+    space.run("delete", "deployment", "chat")
+    until(lambda: space.get("deployment", "chat"), "engines with the settings that are there")
+    space.run("delete", "configmap", "chat-config")
+    space.reason("chat", "ScaledToZero")
+    assert written(space)["generation"] == 2
+
+
 def test_all_children_go_with_the_resource(space: Space, operator: Operator) -> None:
     settled(space)
     space.run("delete", "sloserve", "chat", "--timeout=30s")

@@ -75,3 +75,19 @@ def test_a_claim_that_the_server_refuses_keeps_engines_as_they_are(space: Space,
     assert volumes(space) == [], "no engine is replaced by one that would wait for the claim"
     space.run("delete", "service", "chat")
     until(lambda: space.get("service", "chat"), "what is not at fault is kept in shape")
+
+
+def test_a_claim_whose_new_size_is_refused_gets_no_engines_and_keeps_those_that_run(
+    space: Space, operator: Operator
+) -> None:
+    space.apply(cached(size="1Gi"))
+    space.reason("chat", "ScaledToZero")
+    space.patch("chat", {"storage": None})
+    until(lambda: volumes(space) == [], "pods without the claim")
+    before = space.must("deployment", "chat")["spec"]
+    space.patch("chat", {"storage": {"modelCache": {"size": "512Mi"}}})
+    space.reason("chat", "ChildRefused", kind="SpecValid")
+    assert space.must("deployment", "chat")["spec"] == before, "the older claim is not what was asked for"
+    space.patch("chat", {"storage": {"modelCache": {"size": "1Gi"}}})
+    until(lambda: volumes(space) == [CLAIM], "the claim in use again")
+    space.reason("chat", "ScaledToZero")

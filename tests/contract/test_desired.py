@@ -106,3 +106,4 @@ def test_a_deployment_of_the_operator_before_template_versions_is_not_restarted(
 def test_a_typo_in_a_pod_template_is_told_in_the_servers_words(space: Space, operator: Operator) -> None:
     space.apply(manifest(podTemplate={"spec": {"prioritClassName": "high"}}))
     assert "prioritClassName" in space.reason("chat", "ChildRefused", kind="SpecValid")["message"]
+    assert space.get("deployment", "chat") is None, "no engine starts without what was meant"

@@ -16,7 +16,7 @@ from sloserve_operator.kinds import CHILDREN, WATCHED
 from sloserve_operator.reconcile import PRUNED
 
 from tests.cluster.api import Cluster
-from tests.contract.space import Operator, Space, holds, manifest, until
+from tests.contract.space import Operator, Space, free_port, holds, manifest, until
 
 pytestmark = pytest.mark.cluster
 
@@ -82,6 +82,47 @@ def test_two_releases_side_by_side_serve_their_own_namespaces_with_no_right_in_o
         assert rights(space, operators[0], other.name) == {}
 
 
+def test_a_namespace_that_is_deleted_stops_no_other_and_is_taken_up_when_it_is_back(
+    space: Space, other: Space
+) -> None:
+    names = [other.name, space.name]
+    extra = {"NAMESPACES": ",".join(names), "RESYNC_SECONDS": "5", "HEALTH_PORT": str(free_port())}
+    operator = Operator(space, values={"watchNamespaces": names}, extra={**extra, "WATCH_SECONDS": "5"})
+    try:
+        operator.start()
+        for place in (space, other):
+            place.apply(manifest())
+        for place in (space, other):
+            place.reason("chat", "ScaledToZero")
+        other.cluster.kubectl("delete", "namespace", other.name, "--timeout=90s")
+        until(lambda: operator.said("namespace left out"), "it says so", 60)
+        until(lambda: operator.fetch("/readyz")[1].startswith("ok\n"), "it is ready")
+        time.sleep(10)  # watches of 5 s have ended since
+        space.apply(manifest("later"))
+        space.reason("later", "ScaledToZero")
+        status, text = operator.fetch("/livez")
+        assert (status, text.splitlines()[0]) == (200, "ok")
+        assert f"not served: namespace {other.name}" in text
+        assert operator.log.read_text().count('"namespace left out"') == 1
+
+        assert operator.stop() == 0
+        operator.start()  # without it from the beginning
+        space.patch("later", {"engine": {"maxModelLength": 64}})
+        until(lambda: seen(space, "later") == 2, "the other is served at once")
+
+        other.cluster.kubectl("create", "namespace", other.name)
+        operator.grant()
+        until(lambda: operator.said("namespace served again", after=operator.began), "it is back", 60)
+        other.apply(manifest("again"))
+        other.reason("again", "ScaledToZero")
+        assert "not served" not in operator.fetch("/livez")[1]
+        assert "Traceback" not in operator.log.read_text()
+        assert operator.process
+        assert operator.process.poll() is None
+    finally:
+        operator.kill()
+
+
 def test_one_release_for_the_whole_cluster_serves_every_namespace(space: Space, other: Space) -> None:
     operator = Operator(space, values={"watchNamespaces": []}, extra={"NAMESPACES": ""})
     try:
@@ -120,8 +161,8 @@ def test_two_operators_of_one_kind_in_one_namespace_leave_each_other_alone(space
         holds(lambda: [*one.writes(mark), *two.writes(mark)] == [], quiet, 4)
 
 
-def seen(space: Space) -> Any:
-    return space.must("sloserve", "chat").get("status", {}).get("observedGeneration")
+def seen(space: Space, name: str = "chat") -> Any:
+    return space.must("sloserve", name).get("status", {}).get("observedGeneration")
 
 
 # An operator of another version: it wants the same Service with another content.

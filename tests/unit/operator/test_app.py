@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +53,28 @@ def test_a_missing_kubeconfig_is_said_in_one_line() -> None:
     assert ended.returncode == 1
     assert "cannot start" in ended.stdout + ended.stderr
     assert "Traceback" not in ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"word", b"a: [", b"\x00\xff\xfe", b"- a\n- b", b"clusters: 3", b"kind: Config\nusers: {"],
+)
+def test_a_kubeconfig_that_is_none_is_said_in_one_line_with_a_remedy(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(content)
+    ended = run(
+        "--kubeconfig", str(path), "--health-port", "0", "--metrics-port", "0", "--log-format", "text"
+    )
+    said = ended.stdout + ended.stderr
+    assert ended.returncode == 1
+    assert "Traceback" not in said
+    (line,) = said.splitlines()
+    for part in ("cannot start", str(path), "kubectl config view"):
+        assert part in line
+
+
+def test_namespaces_that_name_none_are_not_the_whole_cluster() -> None:
+    ended = run(SLOSERVE_NAMESPACES=" , ")
+    assert ended.returncode == 2
+    assert "SLOSERVE_NAMESPACES" in ended.stderr
+    assert "it names no namespace" in ended.stderr

@@ -30,3 +30,18 @@ def test_what_is_gone_is_forgotten() -> None:
         contests.lost(CHILD, "a")
     contests.forget("uid")
     assert contests.lost(CHILD, "a") == 0
+
+
+def test_each_pause_is_told_once() -> None:
+    now = 0.0
+    contests = Contests(lambda: now)
+    for _ in range(MOST_APPLIES):
+        contests.lost(CHILD, "a")
+        now += 1
+    for news in (True, False, False):
+        assert contests.lost(CHILD, "a") > 0
+        assert contests.news(CHILD) is news
+    now = WINDOW_SECONDS
+    assert contests.lost(CHILD, "a") == 0
+    assert contests.lost(CHILD, "a") > 0
+    assert contests.news(CHILD)

@@ -3,8 +3,10 @@
 import asyncio
 from typing import Any
 
+import pytest
 from sloserve_operator.cache import Cache
 from sloserve_operator.health import Health
+from sloserve_operator.kube import KubeError
 from sloserve_operator.queue import KeyedQueue
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
@@ -22,24 +24,27 @@ class Server:
         self.resources: list[dict[str, Any]] = []
         self.version = 200
         self.known = True
+        self.forbidden: set[str | None] = set()
 
     async def served(self, namespace: str | None) -> bool:
         return self.known
 
     async def list(self, kind: str, namespace: str | None) -> tuple[list[dict[str, Any]], int]:
+        if namespace in self.forbidden:
+            raise KubeError(f"list {kind}", 403, f"forbidden in {namespace}")
         return (self.resources if kind == "SLOServe" else []), self.version
 
 
 class Process:
     """The parts that health looks at, and a clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, *namespaces: str) -> None:
         self.now = 0.0
         self.server, self.cache = Server(), Cache()
         self.queue = KeyedQueue(self.clock)
         kube: Any = self.server
         self.telemetry = Telemetry()
-        self.resync = Resync(kube, self.cache, self.queue, self.telemetry, [], self.clock)
+        self.resync = Resync(kube, self.cache, self.queue, self.telemetry, [*namespaces], self.clock)
         self.lease: str | None = None
         self.watches = Watches(kube, self.resync, self.inform, self.clock, poll_seconds=0)
         self.health = Health(self.queue, self.resync, self.watches, 60, self.clock, lambda: self.lease)
@@ -199,3 +204,50 @@ async def test_a_lease_that_cannot_be_read_makes_it_unready_and_not_dead() -> No
     assert process.health.ready() == process.lease
     assert process.health.alive() is None
     task.cancel()
+
+
+async def test_a_namespace_that_is_gone_is_left_out_and_taken_up_when_it_is_back() -> None:
+    process = Process("gone", "default")
+    process.server.resources = [manifest()]
+    process.server.forbidden = {"gone"}
+    await process.resync.prime()
+    assert process.resync.present() == ["default"]
+    assert not process.resync.changed.is_set(), "these are the ones that will be watched"
+    assert "namespace gone: list SLOServe: forbidden" in process.resync.remark()
+    assert process.health.alive() is None
+    await process.resync.check()
+    assert not process.resync.changed.is_set()
+    process.server.forbidden = set()
+    await process.resync.check()
+    assert process.resync.changed.is_set()
+    assert process.resync.present() == ["gone", "default"]
+    assert process.resync.remark() == ""
+
+
+async def test_a_namespace_that_goes_takes_its_resources_and_no_fault_with_it() -> None:
+    process = Process("default", "other")
+    process.server.resources = [manifest()]
+    await process.resync.prime()
+    process.queue.take()
+    process.queue.done(KEY)
+    process.server.forbidden = {"default"}
+    process.server.resources = []
+    looked = 0
+    for _ in range(20):
+        process.now += 60
+        await process.resync.check()
+        while key := process.queue.take():
+            process.queue.done(key)
+            looked += 1
+        assert process.health.alive() is None
+    assert process.resync.changed.is_set()
+    assert process.cache.size() == 0
+    assert looked == 1, "what is remembered of it goes too"
+
+
+async def test_namespaces_that_are_all_forbidden_are_a_failed_list() -> None:
+    process = Process("default", "other")
+    process.server.forbidden = {"default", "other"}
+    with pytest.raises(KubeError, match="forbidden in default"):
+        await process.resync.prime()
+    assert process.resync.last_success is None

@@ -26,6 +26,7 @@ class Server:
         self.nudged: list[str] = []
         self.undeclared: set[str] = set()
         self.statuses = 0
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
 
     def _stored(self, obj: dict[str, Any]) -> dict[str, Any]:
         if obj["kind"] == self.refuses:
@@ -33,6 +34,7 @@ class Server:
         self.version += 1
         out = copy.deepcopy(obj)
         out["metadata"] |= {"resourceVersion": str(self.version), "uid": f"uid-{obj['kind']}"}
+        self.objects[obj["kind"], obj["metadata"]["name"]] = out
         return out
 
     async def create(self, obj: dict[str, Any]) -> dict[str, Any]:
@@ -44,8 +46,8 @@ class Server:
     async def apply(self, obj: dict[str, Any], uid: str) -> dict[str, Any]:
         return self._stored(obj)
 
-    async def get(self, kind: str, namespace: str, name: str) -> None:
-        return None
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
+        return self.objects.get((kind, name))
 
     async def nudge(self, namespace: str, name: str, value: str) -> None:
         self.nudged.append(value)
@@ -80,6 +82,14 @@ def operator(clock: Callable[[], float] = time.monotonic) -> tuple[Server, Cache
     images = Images("e", "c")
     found = Reconciler(kube, cache, Engine(), Telemetry(), images, poll_seconds=15, clock=clock)
     return server, cache, found
+
+
+def put(server: Server, cache: Cache, changed: dict[str, Any]) -> None:
+    """A newer spec, as the watch tells of it."""
+    server.version += 1
+    changed["metadata"]["resourceVersion"] = str(server.version)
+    server.resource = changed
+    cache.put("SLOServe", changed)
 
 
 async def test_a_spec_that_changed_during_the_pass_is_looked_at_at_once() -> None:
@@ -137,6 +147,80 @@ async def test_a_refused_child_is_tried_again_after_minutes_and_its_pods_are_loo
     now = 301.0
     await reconciler.reconcile(KEY)
     assert cache.get("Deployment", KEY) is not None
+
+
+async def test_what_was_refused_is_tried_at_once_for_another_generation_or_another_live_child() -> None:
+    server, cache, reconciler = operator(lambda: 0.0)
+    server.refuses = "Deployment"
+    await reconciler.reconcile(KEY)
+    server.refuses = ""
+    await reconciler.reconcile(KEY)
+    assert cache.get("Deployment", KEY) is None, "nothing is another"
+    put(server, cache, manifest(generation=2))
+    await reconciler.reconcile(KEY)
+    deployment = cache.get("Deployment", KEY)
+    assert deployment is not None
+    server.refuses = "Deployment"
+    put(server, cache, manifest(generation=3, replicas=4))
+    await reconciler.reconcile(KEY)
+    server.refuses = ""
+    await reconciler.reconcile(KEY)
+    assert cache.get("Deployment", KEY) == deployment
+    cache.drop("Deployment", deployment)  # by `kubectl delete`
+    await reconciler.reconcile(KEY)
+    assert (cache.get("Deployment", KEY) or {})["spec"]["replicas"] == 4
+
+
+async def test_engines_are_made_while_a_child_that_they_do_not_need_is_refused() -> None:
+    server, cache, reconciler = operator()
+    server.refuses = "Service"
+    await reconciler.reconcile(KEY)
+    assert cache.get("Deployment", KEY) is not None
+    valid = next(c for c in server.resource["status"]["conditions"] if c["type"] == "SpecValid")
+    assert valid["reason"] == "ChildRefused"
+
+
+async def test_engines_are_not_changed_to_ones_that_use_an_older_claim_than_the_refused_one() -> None:
+    server, cache, reconciler = operator()
+    server.resource = manifest(storage={"modelCache": {"size": "1Gi"}})
+    put(server, cache, server.resource)
+    await reconciler.reconcile(KEY)
+    put(server, cache, manifest(generation=2))
+    await reconciler.reconcile(KEY)  # the claim stays
+    before = cache.get("Deployment", KEY)
+    server.refuses = "PersistentVolumeClaim"
+    put(server, cache, manifest(generation=3, storage={"modelCache": {"size": "2Gi"}}))
+    await reconciler.reconcile(KEY)
+    assert cache.get("Deployment", KEY) == before
+
+
+async def test_engines_that_use_a_claim_are_scaled_while_another_size_of_it_is_refused() -> None:
+    server, cache, reconciler = operator()
+    put(server, cache, manifest(storage={"modelCache": {"size": "1Gi"}}))
+    await reconciler.reconcile(KEY)
+    server.refuses = "PersistentVolumeClaim"
+    put(server, cache, manifest(generation=2, replicas=5, storage={"modelCache": {"size": "2Gi"}}))
+    await reconciler.reconcile(KEY)
+    assert (cache.get("Deployment", KEY) or {})["spec"]["replicas"] == 5
+
+
+async def test_a_child_that_is_changed_back_holds_up_neither_live_settings_nor_the_status() -> None:
+    server, cache, reconciler = operator()
+    await reconciler.reconcile(KEY)
+    for turn in range(8):
+        account = copy.deepcopy(cache.get("ServiceAccount", KEY))
+        assert account is not None
+        account["metadata"]["labels"] = {"by": "somebody else"}
+        server.version += 1
+        account["metadata"]["resourceVersion"] = str(server.version)
+        cache.put("ServiceAccount", account)
+        put(server, cache, manifest(generation=2 + turn, scheduler={"policy": "fcfs"}))
+        await reconciler.reconcile(KEY)
+    assert (cache.get("ServiceAccount", KEY) or {})["metadata"]["labels"] == {"by": "somebody else"}
+    config = cache.get("ConfigMap", ("default", "chat-config"))
+    assert config is not None
+    assert "fcfs" in config["data"]["slidingserve.json"]
+    assert server.resource["status"]["observedGeneration"] == 9
 
 
 async def test_fields_that_an_older_crd_does_not_take_are_tried_once_a_minute() -> None:

@@ -17,7 +17,8 @@ class Server:
 
     def __init__(self, *answers: Any) -> None:
         self.answers, self.primed = list(answers), 0
-        self.first_namespace = "default"
+        self.namespaces: list[str] = ["default"]
+        self.changed = asyncio.Event()
 
     async def served(self, namespace: str) -> bool:
         answer = self.answers.pop(0) if self.answers else True
@@ -26,6 +27,7 @@ class Server:
         return bool(answer)
 
     async def prime(self) -> None:
+        self.changed.clear()
         self.primed += 1
 
 
@@ -97,6 +99,41 @@ async def test_watches_that_lived_for_long_may_end_as_often_as_they_like() -> No
 
     with pytest.raises(asyncio.CancelledError):
         await made(Server(), inform, lambda: now).run()
+
+
+async def test_other_namespaces_to_watch_begin_the_watches_anew_and_are_no_fault() -> None:
+    server, began, ended = Server(), 0, 0
+
+    async def inform() -> None:
+        nonlocal began, ended
+        began += 1
+        try:
+            await for_ever()
+        finally:
+            ended += 1
+
+    watching = made(server, inform)
+    task = asyncio.create_task(watching.run())
+    for turn in range(1, 3 * MOST_SHORT):
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (began, ended, watching.fault) == (turn, turn - 1, None)
+        server.changed.set()
+    task.cancel()
+    await asyncio.wait([task])
+    assert began == ended
+
+
+async def test_a_first_namespace_that_is_gone_does_not_keep_from_asking_in_the_next() -> None:
+    server = Server(KubeError("look", 403, "forbidden"))
+    server.namespaces = ["gone", "default"]
+    watching = made(server, for_ever)
+    task = asyncio.create_task(watching.run())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert watching.fault is None
+    assert server.primed == 1
+    task.cancel()
 
 
 def record(name: str, message: str, error: Exception | None = None) -> logging.LogRecord:
