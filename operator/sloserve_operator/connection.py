@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
 from kubernetes.aio import client, config
 from kubernetes.aio.client.rest import ApiException
 from kubernetes.aio.config import ConfigException
@@ -90,7 +89,7 @@ class Connection:
     async def login(self) -> None:
         """Read the credentials anew: files may have other content than before."""
         if self._kubeconfig:
-            with _usable_kubeconfig(self._kubeconfig):
+            with _usable_kubeconfig():
                 await config.load_kube_config(
                     config_file=str(self._kubeconfig), client_configuration=self.configuration
                 )
@@ -164,16 +163,15 @@ class Connection:
 
 
 @contextmanager
-def _usable_kubeconfig(path: Path) -> Iterator[None]:
+def _usable_kubeconfig() -> Iterator[None]:
     """ConfigException in one line for a file that is none, whatever it is instead."""
     try:
-        if not isinstance(yaml.safe_load(path.read_text("utf-8")), dict):
-            raise ConfigException("it holds no mapping")
         yield
     except OSError:
         raise
     except Exception as error:  # the client trips over what it did not expect in its own ways
-        said = " ".join(str(error).split()) or repr(error)
+        shape = isinstance(error, TypeError | AttributeError | KeyError)
+        said = "it has another shape" if shape else " ".join(str(error).split()) or repr(error)
         remedy = "write it anew with `kubectl config view --raw --flatten`"
         raise ConfigException(f"it is not a usable kubeconfig ({said}): {remedy}") from None
 
