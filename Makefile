@@ -64,7 +64,7 @@ test-cluster: venv ## Real Kubernetes: harness, API contract, chart
 	$(PYTEST) -q -m "cluster and not soak" tests/cluster tests/contract tests/chart tests/dashboards tests/features tests/images
 
 test-e2e: venv ## Operator, chart and real engines on a real cluster
-	$(PYTEST) -q -m "cluster and not soak" tests/e2e
+	$(PYTEST) -v -m "cluster and not soak" --durations=0 --durations-min=1 tests/e2e
 
 test: ## Everything, with what it needs installed first
 	$(MAKE) lint
