@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from slidingserve import cli
+from slidingserve.core.settings import PolicySettings
 from slidingserve.sim.commands.policy import engine_of
 from slidingserve.sim.config import SimError
 from slidingserve.sim.store import Store
@@ -172,6 +174,19 @@ def test_a_pause_of_thirty_years_takes_no_longer_than_one_of_a_minute(tmp_path: 
         assert (code, time.monotonic() - begin < 60) == (0, True)
         counts.append(json.loads(out.read_text())["iterations"])
     assert counts == [6, 6]
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(PolicySettings)])
+def test_every_setting_of_a_policy_can_be_given_by_its_name(name: str) -> None:
+    default = getattr(PolicySettings(), name)
+    chosen = engine_of(f"slidingserve_paper:{name}={'off' if default is None else default}", engine())
+    assert getattr(chosen.settings, name) == default
+
+
+def test_what_happens_above_capacity_is_chosen_by_name() -> None:
+    assert engine_of("slidingserve_paper:overload=relegate", engine()).settings.overload == "relegate"
+    with pytest.raises(SimError, match="overload 'reject'"):
+        engine_of("slidingserve_paper:overload=reject", engine())
 
 
 def test_settings_of_policy_and_predictor_are_read_from_the_text() -> None:

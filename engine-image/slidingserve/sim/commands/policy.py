@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError, create_model
 
@@ -20,6 +20,7 @@ _MORE: dict[str, Any] = {
     "alpha": (FiniteFloat, Field(PolicySettings.alpha, gt=0)),
     "min_chunk": (int, Field(PolicySettings.min_chunk, ge=1, le=1 << 20)),
     "max_chunk": (int | None, Field(PolicySettings.max_chunk, ge=1, le=1 << 20)),
+    "overload": (get_type_hints(PolicySettings)["overload"], PolicySettings.overload),
 }
 
 
