@@ -80,6 +80,8 @@ class Reconciler:
         self._images, self._poll, self._instance = images, poll_seconds, instance
         self._operator = operator or operator_peer()
         self._clock, self._wall = clock, wall
+        # A start is no news: windows begin anew with it, and what they say is worth no write at once.
+        self._started = clock()
         self._children = Children(kube, cache, telemetry, clock)
         self._nudges: dict[Key, Nudges] = {}
         self._heard: dict[Key, dict[str, EngineState]] = {}
@@ -220,7 +222,7 @@ class Reconciler:
         old, key = obj.get("status") or {}, key_of(obj)
         if same(status, old):
             return
-        just_now = self._clock() - self._written.get(key, float("-inf")) < FIGURES_SECONDS
+        just_now = self._clock() - self._written.get(key, self._started) < FIGURES_SECONDS
         untaken = self._untaken.get(key, set())
         news = {name: value for name, value in settled(status).items() if name not in untaken}
         if just_now and same(news, settled(old)):

@@ -69,19 +69,43 @@ class Server:
 
 
 class Engine:
-    """Runs the settings that it started with."""
+    """Runs the settings that it started with, and kept the promise of all its requests."""
+
+    def __init__(self, requests: int = 0) -> None:
+        self.requests = requests
 
     async def read(self, address: str) -> EngineState | str:
-        return state("old", 1)
+        return state("old", 1, classes={"dialogue": {"good": self.requests, "violations": {}}})
 
 
 def operator(clock: Callable[[], float] = time.monotonic) -> tuple[Server, Cache, Reconciler]:
     server, cache = Server(), Cache()
     cache.put("SLOServe", server.resource)
+    return server, cache, begun(server, cache, Engine(), clock)
+
+
+def begun(server: Server, cache: Cache, engine: Engine, clock: Callable[[], float]) -> Reconciler:
+    """An operator that has just begun."""
     kube: Any = server
     images = Images("e", "c")
-    found = Reconciler(kube, cache, Engine(), Telemetry(), images, poll_seconds=15, clock=clock)
-    return server, cache, found
+    return Reconciler(kube, cache, engine, Telemetry(), images, poll_seconds=15, clock=clock)
+
+
+async def test_figures_that_moved_are_written_a_minute_after_an_operators_start_at_the_earliest() -> None:
+    now = 1000.0
+    server, cache, engine = Server(), Cache(), Engine(100)
+    cache.put("SLOServe", server.resource)
+    cache.put("Pod", pod())
+    await begun(server, cache, engine, lambda: now).reconcile(KEY)
+    assert server.statuses == 1
+    engine.requests = 200
+    anew = begun(server, cache, engine, lambda: now)
+    await anew.reconcile(KEY)
+    assert server.statuses == 1, "a start is no news"
+    now += 61
+    await anew.reconcile(KEY)
+    assert server.statuses == 2
+    assert "n=200" in server.resource["status"]["attainment"]
 
 
 def put(server: Server, cache: Cache, changed: dict[str, Any]) -> None:
