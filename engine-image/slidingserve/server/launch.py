@@ -18,7 +18,9 @@ from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from slidingserve import processor
 from slidingserve.config import ConfigError, loads
+from slidingserve.processor import ProcessorError
 from slidingserve.server import emulation
 from slidingserve.server.emulation import Emulation, EmulationError
 from slidingserve.server.live import FILE, read_promises, unreadable
@@ -27,7 +29,7 @@ from slidingserve.server.runtime import Runtime
 PACKAGE = Path(__file__).resolve().parent.parent
 SCHEDULER = "slidingserve.vllm_adapter.scheduler.make_scheduler"
 MIDDLEWARE = "slidingserve.server.middleware.PromiseMiddleware"
-PLUGINS = ("slidingserve", "slidingserve_routes")
+PLUGINS = ("slidingserve", "slidingserve_cpu", "slidingserve_routes")
 # Groups that vLLM loads whole when VLLM_PLUGINS is unset. Endpoint plugins are not among them: vLLM wants
 # them named.
 OPEN_GROUPS = (
@@ -76,7 +78,7 @@ def prepare(
             )
     if config_dir is not None:
         _check_config(config_dir)
-    compiled = compiled_env()
+    compiled = {**compiled_env(), **processor_env()}
     os.environ.update(compiled)  # a hardware profile is compiled code too
     try:
         # Checked before anything is made.
@@ -152,6 +154,24 @@ def compiled_env(env: Mapping[str, str] = os.environ, package: Path = PACKAGE) -
     directory = Path(tempfile.mkdtemp(prefix="slidingserve-compiled-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     return {"NUMBA_CACHE_DIR": str(directory)}
+
+
+def processor_env(env: Mapping[str, str] = os.environ, cpuinfo: str | None = None) -> dict[str, str]:
+    """Caches of machine code by kind of processor (numba's own key has it; PyTorch's and vLLM's have not),
+    and what keeps libraries to the instruction sets that the user allows. Raises LaunchError."""
+    try:
+        mask = processor.masked(env)
+    except ProcessorError as error:
+        raise LaunchError(str(error)) from None
+    key = processor.cache_key(processor.read() if cpuinfo is None else cpuinfo, mask)
+    home = Path(env.get("XDG_CACHE_HOME") or Path(env.get("HOME") or "~").expanduser() / ".cache")
+    roots = {"VLLM_CACHE_ROOT": env.get("VLLM_CACHE_ROOT") or str(home / "vllm")}
+    if user := env.get("TORCHINDUCTOR_CACHE_DIR"):
+        roots["TORCHINDUCTOR_CACHE_DIR"] = user
+    keyed = {
+        name: root if Path(root).name == key else f"{root.rstrip('/')}/{key}" for name, root in roots.items()
+    }
+    return {**keyed, **processor.library_environment(mask)}
 
 
 def plugin_list(user: str | None) -> str:

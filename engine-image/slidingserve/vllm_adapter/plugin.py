@@ -17,9 +17,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from slidingserve.processor import ProcessorError
 from slidingserve.server.emulation import Emulation
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import NO_HOOKS, Runtime
+from slidingserve.vllm_adapter import cpu_features
 from slidingserve.vllm_adapter.failure import listen
 from slidingserve.vllm_adapter.shield import keep_seeds, shield
 
@@ -37,6 +39,8 @@ def register() -> None:
         return
     listen(runtime)
     shield()
+    if _on_cpu():
+        cpu_features.prepare()
     if _runs_a_model() and _on_cpu():
         keep_seeds()
     if os.environ.get(NO_HOOKS) or _is_worker():
@@ -94,6 +98,11 @@ def gate_config(original: Callable[..., Any], self: Any, *args: Any, **kwargs: A
     if Emulation.from_env() is not None:
         # vLLM's CPU platform switches it off; on a GPU it is on unless the user says no.
         config.scheduler_config.async_scheduling = self.async_scheduling is not False
+    elif _on_cpu():
+        try:
+            logger.info(cpu_features.told())
+        except ProcessorError as error:
+            refuse(LaunchError(str(error)))
     runtime = Runtime.from_env()
     reason = gate.check_config(config)
     if runtime is None or (not reason and not runtime.fallback_reason):
