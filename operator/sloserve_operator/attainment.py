@@ -41,7 +41,8 @@ class Window:
             for name, (good, count) in counts.items():
                 before = (since or {}).get(name, (0, 0))
                 was = total.get(name, (0, 0))
-                total[name] = (was[0] + good - before[0], was[1] + count - before[1])
+                more = max(count - before[1], 0)
+                total[name] = (was[0] + min(max(good - before[0], 0), more), was[1] + more)
         for uid in set(self._samples) - seen:
             del self._samples[uid]
         return total if known else {}
@@ -50,7 +51,9 @@ class Window:
         """What a pod had counted when the window began: nothing, if it was seen to start within it."""
         samples = self._samples.setdefault(uid, deque())
         fresh = not samples and not any(count for _, count in counts.values())
-        restarted = samples and any(counts.get(name, (0, 0))[1] < c[1] for name, c in samples[-1][1].items())
+        restarted = samples and any(
+            _fell(counts.get(name, (0, 0)), was) for name, was in samples[-1][1].items()
+        )
         if fresh or restarted:
             samples.clear()
             samples.append((float("-inf"), {}))
@@ -59,6 +62,11 @@ class Window:
         while len(samples) > 1 and samples[1][0] <= now - WINDOW_SECONDS:
             samples.popleft()
         return samples[0][1] if samples[0][0] <= now - WINDOW_SECONDS else None
+
+
+def _fell(now: tuple[int, int], before: tuple[int, int]) -> bool:
+    """Whether a count went back, which only a new start does."""
+    return now[0] < before[0] or now[1] < before[1]
 
 
 def of_pod(pod: PodView) -> Counts:

@@ -11,19 +11,17 @@ import structlog
 
 from .api.conditions import Reason
 from .api.resource import Object, SLOServe, controller_of
+from .attempts import Attempt, Attempts
 from .cache import Cache, Key, key_of
 from .contest import Contests
 from .desired.drift import drift
-from .desired.names import APPLIED_HASH, MANAGED_BY, MANAGER, NAME_LABEL
+from .desired.names import APPLIED_HASH
 from .kube import Kube, KubeError
+from .ownership import foreign, held_back, last_writer, made_by_us
 from .status import Problem
 from .telemetry import Telemetry
 
 OWN_ATTEMPTS = 5
-REFUSED_SECONDS = 300.0
-"""After which what was refused is tried once more: an admission policy may have changed."""
-Attempt = tuple[str, int, str | None]
-"""What was asked for: hash of the child, generation of the resource, uid of the live child."""
 log = structlog.stdlib.get_logger("sloserve.children")
 
 
@@ -33,43 +31,39 @@ class Again(Exception):  # noqa: N818 - not an error: the pass starts over with 
 
 @dataclass
 class Children:
-    """Writer of children. `refused`: by (uid of the resource, kind) what the API server will not take, and
-    when it said so. It is asked again once anything of the attempt is another: a changed spec, or a child
-    that somebody deleted, may be what it takes."""
+    """Writer of children. `attempts`: what the API server did not take, and when to ask it again."""
 
     kube: Kube
     cache: Cache
     telemetry: Telemetry
     clock: Callable[[], float] = time.monotonic
-    refused: dict[tuple[str, str], tuple[Attempt, Problem, float]] = field(default_factory=dict)
     contests: Contests = field(default_factory=Contests)
+
+    def __post_init__(self) -> None:
+        self.attempts = Attempts(self.clock)
 
     async def ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
         """Bring one child about.
 
-        Returns: what stands in the way, or None.
+        Returns: what stands in the way, or None. A write that fails for what may pass with time stands in the
+        way of this child alone, and is tried again after a growing pause; `Problem.passing` until it has
+        failed for so long that it is worth telling.
 
         Raises:
             Again: if the cache was stale.
-            KubeError: for what may pass with time.
+            KubeError: if the API server asks for patience, or takes nothing from us any more.
         """
         memory = (resource.uid, desired["kind"])
         attempt = self._attempt(resource, desired)
-        known = self.refused.get(memory)
-        if known and known[0] == attempt and self.clock() - known[2] < REFUSED_SECONDS:
-            return known[1]
+        if known := self.attempts.known(memory, attempt):
+            return known
         try:
             problem = await self._ensure(resource, desired)
         except KubeError as error:
-            if error.status == 403:
-                quota = "exceeded quota" in error.message
-                return Problem(Reason.QUOTA_EXCEEDED if quota else Reason.FORBIDDEN, str(error))
-            if not error.refused:
+            if error.status in (401, 429):
                 raise
-            problem = Problem(Reason.CHILD_REFUSED, str(error))
-            self.refused[memory] = (attempt, problem, self.clock())
-            return problem
-        self.refused.pop(memory, None)
+            return self.attempts.failed(memory, attempt, error)
+        self.attempts.succeeded(memory)
         return problem
 
     def _attempt(self, resource: SLOServe, desired: Object) -> Attempt:
@@ -82,16 +76,19 @@ class Children:
         live = self.cache.get(kind, key)
         if live is None:
             return await self._create(resource, desired)
-        if problem := _foreign(resource, live):
+        if problem := foreign(resource, live):
             if not await self._orphan(resource, live):
                 return problem
             log.info("adopted", kind=kind, child=key[1])
         if live["metadata"].get("deletionTimestamp"):
-            return None  # it is made anew when it is gone
+            # It is made anew when it is gone. A claim serves the pods that use it to their end.
+            return None if kind == "PersistentVolumeClaim" else held_back(live)
         if field_path := drift(_comparable(desired), live):
             if live["metadata"]["createdOnly"]:
                 await self._own(kind, key)
             await self._apply(resource, desired, live, field_path)
+        if kind == "Deployment" and (text := self.contests.lasting((resource.uid, f"{kind} {key[1]}"))):
+            return Problem(Reason.CONTESTED, text)
         return None
 
     async def _create(self, resource: SLOServe, desired: Object) -> Problem | None:
@@ -103,7 +100,7 @@ class Children:
             if error.status != 409:
                 raise
             live = await self.kube.get(kind, *key) or {}
-            if live and (problem := _foreign(resource, live)) and not made_by_us(resource, live):
+            if live and (problem := foreign(resource, live)) and not made_by_us(resource, live):
                 return problem
             if live:
                 self.cache.put(kind, live)
@@ -149,11 +146,10 @@ class Children:
             # No error: the other children, live settings among them, and the status do not wait for this.
             self.telemetry.write(kind, "apply", "contested")
             if self.contests.news(contest):
-                text = f"{field_path} is changed back each time: does a second operator or a policy write it?"
-                log.warning(
-                    "contested", kind=kind, child=name, error=f"apply {kind} {name}: {text}",
-                    again_in=round(pause, 1),
-                )  # fmt: skip
+                who = await self._writer(live)
+                text = f"{kind} {name}: {field_path} is changed back each time, last by {who}"
+                self.contests.remember(contest, f"{text}. Engines may run what that writer wants; stop it")
+                log.warning("contested", kind=kind, child=name, error=text, again_in=round(pause, 1))
             return
         try:
             answer = await self.kube.apply(desired, live["metadata"]["uid"])
@@ -165,6 +161,14 @@ class Children:
         self.telemetry.write(kind, "apply")
         log.info("applied", kind=kind, child=name, because=field_path)
         self.cache.put(kind, answer)
+
+    async def _writer(self, cached: Object) -> str:
+        """Who but us wrote the object last; the cache holds no such books."""
+        try:
+            live = await self.kube.get(cached["kind"], *key_of(cached)) or {}
+        except KubeError:
+            live = {}
+        return last_writer((live.get("metadata") or {}).get("managedFields") or [])
 
     async def _replaced(self, live: Object) -> bool:
         """Whether the object that we meant is gone; the cache then says so too."""
@@ -180,10 +184,10 @@ class Children:
     def have(self, resource: SLOServe, desired: Object) -> bool:
         """Whether the child is there and the resource's, in whatever shape."""
         live = self.cache.get(desired["kind"], key_of(desired))
-        return live is not None and _foreign(resource, live) is None
+        return live is not None and foreign(resource, live) is None
 
     async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> None:
-        """Delete children of ours that are no longer desired."""
+        """Delete children of ours that are no longer desired; what cannot be deleted now is tried again."""
         wanted = {(obj["kind"], key_of(obj)) for obj in desired}
         for kind in kinds:
             for obj in self.cache.owned(kind, resource.key):
@@ -198,7 +202,7 @@ class Children:
             await self.kube.delete(obj)
         except KubeError as error:
             self.telemetry.write(kind, "delete", str(error.status))
-            if error.status != 403:
+            if error.status in (401, 429):
                 raise
             log.warning("a child that is no longer wanted stays", kind=kind, child=name, error=error.message)
             return
@@ -208,39 +212,10 @@ class Children:
     def forget(self, uid: str) -> None:
         """The resource is gone."""
         self.contests.forget(uid)
-        for memory in [m for m in self.refused if m[0] == uid]:
-            del self.refused[memory]
+        self.attempts.forget(uid)
 
 
 def _comparable(desired: Object) -> Object:
     """Without what only the path of the request says; metadata last, so that a log names the real cause."""
     rest = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "metadata")}
     return {**rest, "metadata": desired["metadata"]}
-
-
-def made_by_us(resource: SLOServe, live: Object) -> bool:
-    """Whether an object without a controller bears all that we leave on a child of this resource: its labels,
-    our hash, and our name among those that wrote its fields. Nobody gets these by accident."""
-    meta = live["metadata"]
-    labels = meta.get("labels") or {}
-    return (
-        controller_of(live) is None
-        and labels.get(MANAGED_BY) == MANAGER
-        and labels.get(NAME_LABEL) == resource.name
-        and APPLIED_HASH in (meta.get("annotations") or {})
-        and any(entry.get("manager") == MANAGER for entry in meta.get("managedFields") or [])
-    )
-
-
-def _foreign(resource: SLOServe, live: Object) -> Problem | None:
-    """A problem if the live object is controlled by somebody else or by nobody."""
-    owner = controller_of(live) or {}
-    if owner.get("uid") == resource.uid:
-        return None
-    kind, name = live["kind"], live["metadata"]["name"]
-    if owner.get("kind") == "SLOServe" and owner.get("name") == resource.name:
-        text = f"{kind} {name} belongs to a deleted SLOServe of the same name and is about to be removed"
-        return Problem(Reason.WAITING_FOR_CLEANUP, text)
-    whose = f"is controlled by {owner['kind']} {owner['name']}" if owner else "was not made by this resource"
-    text = f"{kind} {name} exists and {whose}; it is left untouched: delete it, or rename this SLOServe"
-    return Problem(Reason.NAME_COLLISION, text)

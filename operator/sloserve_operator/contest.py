@@ -21,6 +21,7 @@ class Contests:
         self._clock = clock
         self._applied: dict[Child, tuple[str, deque[float]]] = {}
         self._told: dict[Child, float] = {}
+        self._lost: dict[Child, tuple[float, str]] = {}
 
     def lost(self, child: Child, content: str) -> float:
         """Count one apply that is about to be made. Returns: seconds to wait instead; 0 to go on."""
@@ -42,8 +43,24 @@ class Contests:
         known, self._told[child] = self._told.get(child), since
         return known != since
 
+    def remember(self, child: Child, sentence: str) -> None:
+        """What is said of a contest while it lasts."""
+        self._lost[child] = (self._clock(), sentence)
+
+    def lasting(self, child: Child) -> str:
+        """The sentence on a contest that was lost within the last window and a half; "" if there is none.
+
+        Half a window longer, because the applies that are then tried again need a moment to be lost again.
+        """
+        since, sentence = self._lost.get(child, (float("-inf"), ""))
+        if self._clock() - since < 1.5 * WINDOW_SECONDS:
+            return sentence
+        self._lost.pop(child, None)
+        return ""
+
     def forget(self, uid: str) -> None:
         """The resource is gone."""
         for child in [c for c in self._applied if c[0] == uid]:
             del self._applied[child]
             self._told.pop(child, None)
+            self._lost.pop(child, None)

@@ -1,7 +1,6 @@
 """Reads what engines say of themselves, on the pods' own port with a short deadline. Called by `observe`."""
 
 import asyncio
-import json
 from typing import Protocol
 
 import aiohttp
@@ -25,7 +24,13 @@ class EngineClient:
 
     def __init__(self, timeout: float) -> None:
         # No proxies from the environment: pod IPs are inside the cluster.
-        self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout), trust_env=False)
+        # Nothing is unpacked: a small answer that unfolds to gigabytes is none of an engine's.
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=timeout),
+            trust_env=False,
+            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
+        )
         self._slots = asyncio.Semaphore(32)
         self._timeout = timeout
 
@@ -46,10 +51,17 @@ class EngineClient:
                     body += part
                     if len(body) > MOST_BYTES:
                         return f"answered with a state of more than {MOST_BYTES} bytes"
-                return EngineState.model_validate(json.loads(body))
+                return EngineState.model_validate_json(bytes(body))
         except TimeoutError:
             return f"did not answer within {self._timeout:g} s"
         except (aiohttp.ClientError, OSError) as error:
             return f"cannot be reached ({type(error).__name__})"
-        except (ValidationError, ValueError):
-            return "answered with a state that this operator does not understand"
+        except ValidationError as error:
+            return f"answered with a state that this operator does not understand ({_first(error)})"
+
+
+def _first(error: ValidationError) -> str:
+    """The first thing that is wrong, without the value: it is somebody else's text."""
+    item = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(step) for step in item["loc"])[:100]
+    return f"{place or 'the whole'}: {item['msg'][:200]}"

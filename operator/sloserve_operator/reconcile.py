@@ -19,13 +19,12 @@ from .attainment import Window
 from .cache import Cache, Key, key_of
 from .children import Again, Children
 from .desired import Context, build
-from .desired.drift import drift
-from .desired.names import RESTART_HASH
 from .desired.policies import operator_peer
 from .desired.workload import endpoint
 from .engine_metrics import EngineReader
 from .events import transitions
 from .figures import settled
+from .hold import held
 from .kube import Kube, KubeError
 from .nudge import Nudges
 from .observe import children, observe
@@ -35,7 +34,6 @@ from .view import Observed
 
 # Not the claim: it holds data, which nobody loses by editing a spec. It goes with the resource.
 PRUNED = {"ServiceAccount", "ConfigMap", "Service", "NetworkPolicy", "PodDisruptionBudget", "Deployment"}
-NEEDED_BY_PODS = {"ServiceAccount", "ConfigMap", "PersistentVolumeClaim"}
 # Foreign objects bear none of our labels, so no watch tells when they go.
 BLOCKED_SECONDS = {
     Reason.WAITING_FOR_CLEANUP: 2.0,
@@ -117,7 +115,8 @@ class Reconciler:
             return await self._pass(obj, resource)
 
     async def _pass(self, obj: Object, resource: SLOServe) -> float | None:
-        problem = await self._write_children(resource)
+        problems = await self._write_children(resource)
+        problem = next((found for found in problems if not found.passing), None)
         observed = await observe(
             self._cache, self._engines, resource, self._heard.setdefault(resource.key, {})
         )
@@ -136,10 +135,13 @@ class Reconciler:
         if known and known["metadata"].get("generation", 1) != resource.generation:
             # The answer to our status told of a newer spec, and its own event now counts as old.
             return 0.0
-        soon = self._nudges[resource.key].next_look(observed.pods, self._clock())
-        if soon is not None:
-            return soon
-        return BLOCKED_SECONDS.get(problem.reason, self._poll) if problem else self._poll
+        due = [
+            self._nudges[resource.key].next_look(observed.pods, self._clock()),
+            self._children.attempts.next_try(resource.uid),
+            BLOCKED_SECONDS.get(problem.reason) if problem else None,
+            self._poll,
+        ]
+        return min(seconds for seconds in due if seconds is not None)
 
     def _remembered(self, key: Key, observed: Observed) -> Observed:
         """With what earlier passes saw."""
@@ -150,8 +152,8 @@ class Reconciler:
         recent = self._windows.setdefault(key, Window()).recent(observed.pods, now)
         return replace(observed, freed=freed, recent=recent)
 
-    async def _write_children(self, resource: SLOServe) -> Problem | None:
-        """All children in order. Returns: what stands in the way of the first that cannot be had.
+    async def _write_children(self, resource: SLOServe) -> list[Problem]:
+        """All children in order. Returns: what stands in the way of those that cannot be had.
 
         The others are still kept in shape: a number of replicas does not hang on a Service that the server
         refuses, and engines do not wait for a budget. But no Deployment is made or changed to pods that would
@@ -165,36 +167,19 @@ class Reconciler:
             problems: dict[str, Problem] = {}
             try:
                 for child in desired:
-                    if child["kind"] == "Deployment" and self._held(resource, desired, child, problems):
+                    if child["kind"] == "Deployment" and held(
+                        self._children, self._cache, resource, desired, problems
+                    ):
                         continue
                     if problem := await self._children.ensure(resource, child):
                         problems.setdefault(child["kind"], problem)
+                    if sum(found.unanswered for found in problems.values()) > 1:
+                        break  # it is the server, and each further child would cost a whole deadline
                 await self._children.prune(resource, desired, PRUNED)
             except Again:
                 continue
-            return next(iter(problems.values()), None)
+            return list(problems.values())
         raise KubeError("write children", 409, "the children change faster than they can be read")
-
-    def _held(
-        self, resource: SLOServe, desired: list[Object], deployment: Object, problems: dict[str, Problem]
-    ) -> bool:
-        """Whether the Deployment is to stay as it is, for what is wrong with the children before it."""
-        if not problems:
-            return False
-        needed = [child for child in desired if child["kind"] in NEEDED_BY_PODS]
-        if not all(self._children.have(resource, child) for child in needed):
-            return True
-        if not self._children.have(resource, deployment):
-            # Somebody else's object of this name: then nothing is to run under it.
-            return any(problem.reason == Reason.NAME_COLLISION for problem in problems.values())
-        live = self._cache.get("Deployment", key_of(deployment)) or {}
-        restart = {RESTART_HASH: deployment["metadata"]["annotations"][RESTART_HASH]}
-        pods = {
-            "metadata": {"annotations": restart},
-            "spec": {"template": deployment["spec"]["template"]},
-        }
-        # Pods that run already use what is there in its older shape; others are not to begin with it.
-        return not NEEDED_BY_PODS.isdisjoint(problems) and drift(pods, live) is not None
 
     async def _nudge(self, resource: SLOServe, observed: Observed) -> None:
         """Ask the kubelet for a refresh wherever an engine still runs older settings."""

@@ -25,6 +25,10 @@ class Problem:
 
     reason: Reason
     message: str
+    passing: bool = False
+    """Too young to be told: what depends on the child waits, and the status says nothing of it."""
+    unanswered: bool = False
+    """The API server did not answer at all."""
 
     @property
     def spec_at_fault(self) -> bool:

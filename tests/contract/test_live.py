@@ -23,15 +23,26 @@ pytestmark = pytest.mark.cluster
 
 
 # No scheduler and so no kubelet touches it: its status is what the test says.
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {
         "name": "chat-pod",
-        "labels": {NAME_LABEL: "chat", MANAGED_BY: MANAGER},
+        "labels": {NAME_LABEL: "chat", MANAGED_BY: MANAGER, "pod-template-hash": "6b7f"},
         "annotations": {"mine": "1"},
     },
     "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "none:1"}]},
+}
+# Its controller, named as a Deployment names them: it takes the pod over, since the labels fit.
+REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "chat-6b7f"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"pod-template-hash": "6b7f"}},
+        "template": {"metadata": {"labels": POD["metadata"]["labels"]}, "spec": POD["spec"]},
+    },
 }
 RUNNING = {
     "phase": "Running",
@@ -92,6 +103,8 @@ class Live:
 @pytest.fixture
 async def live(space: Space) -> AsyncIterator[Live]:
     space.apply(POD)
+    space.apply(REPLICA_SET)
+    until(lambda: "ownerReferences" in space.must("pod", "chat-pod")["metadata"], "it has a controller")
     status = json.dumps({"status": RUNNING})
     space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", status)
     space.apply(manifest())

@@ -46,8 +46,22 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
     ),
     Reason.WAITING_FOR_CLEANUP: (
         "Ready",
-        "A child of a deleted SLOServe of the same name is still there.",
-        "Wait: Kubernetes removes it. If it stays, look for finalizers on it.",
+        "A child of this resource, or of a deleted SLOServe of the same name, is being deleted and still"
+        " there; the message names the finalizers that hold it.",
+        "Wait: Kubernetes removes it, and it is made anew. If it stays, find whose the finalizer is.",
+    ),
+    Reason.CONTESTED: (
+        "Ready",
+        "Somebody else changes the Deployment back each time that it is written. The message says which"
+        " field, and who wrote it last. The operator then writes it five times a minute at most.",
+        "Stop the other writer: a second operator, a GitOps tool that holds the child, a mutating policy.",
+    ),
+    Reason.CHILD_NOT_WRITTEN: (
+        "Ready",
+        "The API server failed to write a child, for 15 s or longer; the message names the child and has the"
+        " server's words. Everything else goes on: the other children, scaling, live settings, this status.",
+        "Mostly an admission webhook that fails or hangs: mend it, or let it leave out this namespace. The"
+        " operator tries again by itself, after a minute at most.",
     ),
     Reason.FORBIDDEN: (
         "Ready",

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 from collections.abc import AsyncIterator
 
@@ -56,3 +57,29 @@ async def test_a_state_that_arrives_in_parts_is_read_whole(answer: list[bytes]) 
 async def test_a_state_that_does_not_end_is_not_taken_in(answer: list[bytes]) -> None:
     answer += [b" " * engine_metrics.MOST_BYTES, b" "]
     assert await read() == "answered with a state of more than 1048576 bytes"
+
+
+async def test_a_small_answer_that_would_unfold_to_a_large_one_is_not_unfolded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def state(request: web.Request) -> web.Response:
+        assert request.headers["Accept-Encoding"] == "identity"
+        return web.Response(body=gzip.compress(b" " * (1 << 24)), headers={"Content-Encoding": "gzip"})
+
+    app = web.Application()
+    app.router.add_get("/slidingserve/v1/state", state)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    monkeypatch.setattr(engine_metrics, "PORT", runner.addresses[0][1])
+    said = await read()
+    await runner.cleanup()
+    assert isinstance(said, str)
+    assert "does not understand" in said
+
+
+async def test_what_is_wrong_with_a_state_is_named(answer: list[bytes]) -> None:
+    answer += [b'{"applied": {"revision": "a", "generation": 99999999999999999999}}']
+    said = await read()
+    assert isinstance(said, str)
+    assert "applied.generation: " in said

@@ -20,7 +20,9 @@ class Server:
     """Takes every write but of the kinds in `refuses`; `race` comes before the next status."""
 
     def __init__(self) -> None:
-        self.version, self.refuses = 1000, ""
+        self.version, self.refuses, self.breaks = 1000, "", ""
+        self.asked: list[str] = []
+        self.status = 500
         self.resource = manifest()
         self.race: dict[str, Any] | None = None
         self.nudged: list[str] = []
@@ -29,6 +31,9 @@ class Server:
         self.objects: dict[tuple[str, str], dict[str, Any]] = {}
 
     def _stored(self, obj: dict[str, Any]) -> dict[str, Any]:
+        self.asked.append(obj["kind"])
+        if obj["kind"] == self.breaks or self.breaks == "all":
+            raise KubeError(f"create {obj['kind']} chat", self.status, "failed calling webhook")
         if obj["kind"] == self.refuses:
             raise KubeError("apply", 422, "spec.template is wrong")
         self.version += 1
@@ -277,3 +282,98 @@ async def test_a_spec_that_cannot_be_read_makes_no_engine_uncounted() -> None:
     status = server.resource["status"]
     assert {c["reason"] for c in status["conditions"]} >= {"InvalidSpec"}
     assert (status["engines"], status["endpoint"]) == ("1/1", before["endpoint"])
+
+
+def condition_of(server: Server, kind: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(c for c in server.resource["status"]["conditions"] if c["type"] == kind)
+    return found
+
+
+async def test_a_write_that_fails_holds_up_neither_the_other_children_nor_scale_nor_status() -> None:
+    now = 0.0
+    server, cache, reconciler = operator(lambda: now)
+    await reconciler.reconcile(KEY)
+    budget = cache.get("PodDisruptionBudget", KEY)
+    assert budget is not None
+    cache.drop("PodDisruptionBudget", budget)
+    server.breaks = "PodDisruptionBudget"
+    put(server, cache, manifest(generation=2, replicas=5))
+    assert await reconciler.reconcile(KEY) == 1.0, "the write is tried again soon"
+    assert (cache.get("Deployment", KEY) or {})["spec"]["replicas"] == 5
+    assert server.resource["status"]["observedGeneration"] == 2
+    assert condition_of(server, "Ready")["reason"] != "ChildNotWritten", "a server that restarts is no news"
+    now = 16.0
+    await reconciler.reconcile(KEY)
+    ready = condition_of(server, "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "ChildNotWritten")
+    assert ready["message"] == "create PodDisruptionBudget chat: failed calling webhook"
+    server.breaks = ""
+    now = 80.0
+    assert await reconciler.reconcile(KEY) == 15
+    assert condition_of(server, "Ready")["reason"] != "ChildNotWritten"
+
+
+async def test_a_server_that_answers_nothing_is_not_asked_for_every_child() -> None:
+    server, _, reconciler = operator()
+    server.breaks, server.status = "all", 0
+    await reconciler.reconcile(KEY)
+    assert len(server.asked) == 2, "each costs a whole deadline"
+
+
+async def test_a_deployment_on_its_way_out_is_not_ready_and_names_its_finalizers() -> None:
+    server, cache, reconciler = operator()
+    await reconciler.reconcile(KEY)
+    leaving = copy.deepcopy(cache.get("Deployment", KEY))
+    assert leaving is not None
+    server.version += 1
+    leaving["metadata"] |= {
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": ["example.com/hold"],
+        "resourceVersion": str(server.version),
+    }
+    cache.put("Deployment", leaving)
+    assert await reconciler.reconcile(KEY) == 2.0
+    ready = condition_of(server, "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "WaitingForCleanup")
+    assert "held by example.com/hold" in ready["message"]
+
+
+async def test_a_deployment_that_is_changed_back_is_not_ready_and_says_who_wrote_it() -> None:
+    now = 0.0
+    server, cache, reconciler = operator(lambda: now)
+    await reconciler.reconcile(KEY)
+
+    async def fight() -> None:
+        theirs = copy.deepcopy(cache.get("Deployment", KEY))
+        assert theirs is not None
+        theirs["spec"]["template"]["spec"]["containers"][0]["args"] = ["--foreign"]
+        server.version += 1
+        entry = {"manager": "gitops", "operation": "Update", "time": "2026-01-01T00:00:00Z"}
+        theirs["metadata"] |= {"resourceVersion": str(server.version), "managedFields": [entry]}
+        server.objects["Deployment", "chat"] = theirs
+        cache.put("Deployment", theirs)
+        await reconciler.reconcile(KEY)
+
+    for _ in range(6):
+        await fight()
+    ready = condition_of(server, "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "Contested")
+    assert "spec.template.spec.containers" in ready["message"]
+    assert "last by field manager 'gitops'" in ready["message"]
+    now = 61.0
+    for _ in range(6):
+        await fight()
+        assert condition_of(server, "Ready")["reason"] == "Contested", "no flapping while it lasts"
+
+
+async def test_a_pod_that_only_bears_our_labels_is_neither_counted_nor_nudged() -> None:
+    server, cache, reconciler = operator()
+    stray = pod("stray")
+    stray["metadata"]["ownerReferences"] = []
+    other = pod("other")
+    other["metadata"]["ownerReferences"][0]["name"] = "somebody-6b7f"
+    for one in (stray, other):
+        cache.put("Pod", one)
+    await reconciler.reconcile(KEY)
+    assert server.resource["status"].get("pods", []) == []
+    assert server.nudged == []
