@@ -1,4 +1,4 @@
-"""Whatever an engine answers, the status that comes of it is one that the API server takes; no pass breaks."""
+"""Whatever an engine answers, the API server takes the status that comes of it, and no pass breaks."""
 
 from __future__ import annotations
 
