@@ -51,7 +51,7 @@ def test_names_and_labels_are_within_limits_for_any_release_name(
 ) -> None:
     for doc in documents(values, release, namespace="n" * 63):
         long = ("Role", "CustomResourceDefinition", "ValidatingAdmission")
-            limit = 253 if any(word in doc["kind"] for word in long) else 63
+        limit = 253 if any(word in doc["kind"] for word in long) else 63
         assert len(doc["metadata"]["name"]) <= limit
         assert re.fullmatch(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", doc["metadata"]["name"])
         for label in doc["metadata"].get("labels", {}).values():
@@ -176,7 +176,7 @@ def test_a_misspelt_name_is_refused_in_every_group_with_its_path(group: str) -> 
 
 @pytest.mark.parametrize("group", [group for group in GROUPS if group])
 def test_an_empty_block_is_refused_in_every_group_with_its_path(group: str) -> None:
-    """`operator:` with nothing below it takes the defaults away: templates would meet nothing where they look."""
+    """`operator:` with nothing below it takes the defaults away."""
     done = helm("template", "sloserve", str(CHART), "--kube-version", "1.34", values=nested(group, None))
     assert done.returncode != 0
     *parents, name = group.split(".")
