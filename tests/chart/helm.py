@@ -38,6 +38,7 @@ CASES: dict[str, Values] = {
         "extraObjects": [CONFIG_MAP, json.dumps(CONFIG_MAP).replace("-extra", "-more")],
         "grafana": {"dashboards": {"enabled": True}},
         "leaderElection": {"enabled": True},
+        "restrictions": {"enabled": True, "allowedImages": ["registry.example.com/team/"]},
         "operator": {
             "replicas": 2,
             "strategy": "RollingUpdate",
@@ -52,6 +53,7 @@ CASES: dict[str, Values] = {
         "watchNamespaces": ["team-a", "team-b"],
         "rbac": {"aggregateToUserRoles": False},
         "monitoring": {"podMonitor": {"enabled": True}},
+        "restrictions": {"enabled": True},
     },
     "scraped through services": {
         "monitoring": {

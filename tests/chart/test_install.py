@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dashboards.alerts import ALERTS
-from tests.chart.helm import CHART, helm
+from tests.chart.helm import CHART, ROOT, helm
 from tests.chart.release import CRD, STAND_IN, Release
 from tests.cluster import monitoring, tools
 from tests.cluster.api import Cluster
@@ -130,6 +130,101 @@ def test_whoever_may_edit_a_namespace_may_edit_its_resources(release: Release) -
     assert may("editer", "patch", "sloserves.sloserve.dev/scale")
     assert not may("viewer", "patch")
     assert not may("editer", "patch", "sloserves.sloserve.dev/status")
+
+
+def resource(**spec: Any) -> str:
+    """A SLOServe as JSON."""
+    whole = {
+        "model": {"uri": "file:///models/demo"},
+        "sloClasses": [{"name": "dialogue", "ttft": {"slowdown": 5}, "tbtMilliseconds": 40}],
+        **spec,
+    }
+    head = {"apiVersion": "sloserve.dev/v1alpha1", "kind": "SLOServe", "metadata": {"name": "chat"}}
+    return json.dumps({**head, "spec": whole})
+
+
+SECRET = {"secretKeyRef": {"name": "others", "key": "password"}}
+REACHING: dict[str, dict[str, Any]] = {
+    "spec.podTemplate": {"podTemplate": {"spec": {"serviceAccountName": "others"}}},
+    "spec.engine.envFrom": {"engine": {"envFrom": [{"secretRef": {"name": "others"}}]}},
+    "spec.engine.env with": {"engine": {"env": [{"name": "A", "valueFrom": SECRET}]}},
+    "HF_ENDPOINT": {"engine": {"env": [{"name": "HF_ENDPOINT", "value": "http://others"}]}},
+    "spec.engine.extraArgs": {"engine": {"extraArgs": ["--trust-remote-code"]}},
+    "spec.engine.image": {"engine": {"image": "registry.example.com/others/engine:1"}},
+}
+
+
+def test_restrictions_refuse_what_reaches_beyond_the_resource_and_only_where_they_hold(
+    release: Release,
+) -> None:
+    cluster, here = release.cluster, release.namespace
+    values = {
+        "watchNamespaces": [here],
+        "rbac": {"aggregateToUserRoles": False},
+        "restrictions": {"enabled": True, "allowedImages": ["registry.example.com/team/"]},
+    }
+    release.install(values)
+
+    def said(spec: dict[str, Any], namespace: str = here) -> str:
+        arguments = ("-n", namespace, "apply", "--dry-run=server", "-f", "-")
+        return cluster.kubectl_result(*arguments, stdin=resource(**spec)).stderr
+
+    # A policy is in force a moment after it was made.
+    until(lambda: "spec.podTemplate is not allowed" in said(REACHING["spec.podTemplate"]), "it holds", 30)
+    assert {part: part in said(spec) for part, spec in REACHING.items()} == dict.fromkeys(REACHING, True)
+    plain = {"engine": {"image": "registry.example.com/team/engine:1", "env": [{"name": "A", "value": "1"}]}}
+    assert said(plain) == ""
+    assert said({}) == ""
+    assert said(REACHING["spec.podTemplate"], "default") == "", "another namespace is not this release's"
+    release.helm("upgrade", chart=CHART, values={**STAND_IN, **values, "restrictions": {"enabled": False}})
+    until(lambda: said(REACHING["spec.podTemplate"]) == "", "it holds no more", 30)
+
+
+def docs_commands(section: str) -> list[str]:
+    """The commands of a section of docs/install.md, in order."""
+    text = (ROOT / "docs" / "install.md").read_text()
+    part = re.split(r"^##+ ", text[text.index(f"## {section}\n") + 3 :], maxsplit=1, flags=re.MULTILINE)[0]
+    blocks = re.findall(r"```sh\n(.*?)```", part, re.DOTALL)
+    return [line for block in blocks for line in block.replace("\\\n", "").splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("tool", ["helm", "helm4"])
+def test_an_admin_of_a_namespace_installs_with_the_rights_that_the_clusters_owner_made(
+    release: Release, tool: str
+) -> None:
+    cluster, namespace = release.cluster, release.namespace
+    cluster.kubectl("-n", namespace, "create", "rolebinding", "a", "--clusterrole=admin", "--user=adam")
+    owners, admins = docs_commands("As the admin of one namespace")
+    with_helm = f"{tools.path(tool).parent}:{tools.path('kubectl').parent}:/usr/bin:/bin"
+
+    def run(command: str, flags: str = "") -> subprocess.CompletedProcess[str]:
+        command = command.replace("team-a", namespace).replace("helm ", f"{tools.path(tool).name} ", 1)
+        command = command.replace("images.registry=registry.example.com/team", "images.registry=localhost")
+        stand_in = (
+            "--set images.operator.repository=slidingserve/operator-stand-in --set images.operator.tag=1"
+        )
+        command = command.replace("charts/sloserve ", f"charts/sloserve {stand_in} ", 1)
+        environment = {**cluster.environment(), "PATH": with_helm}
+        return subprocess.run(
+            ["bash", "-c", f"{command} {flags}"], env=environment, cwd=ROOT, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+
+    if tool == "helm":
+        # Without the owner's part nothing is left behind that waits for ever.
+        alone = run(admins.replace("rbac.create=false", "rbac.create=true"), "--kube-as-user adam")
+        assert alone.returncode != 0
+        assert "attempting to grant RBAC permissions not currently held" in alone.stderr
+        assert cluster.kubectl(
+            "-n", namespace, "get", "deployments,serviceaccounts", "-o", "name"
+        ).split() == ["serviceaccount/default"]
+    made = run(owners)
+    assert made.returncode == 0, made.stderr
+    installed = run(admins, "--kube-as-user adam")
+    assert installed.returncode == 0, installed.stderr
+    assert release.can("create", "deployments.apps", namespace)
+    assert release.can("patch", "pods/status", namespace)
+    assert not release.can("list", "secrets", namespace)
 
 
 LABELS = {

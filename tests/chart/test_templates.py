@@ -1,6 +1,7 @@
 """The chart as text: linted, unit-tested, refusing typos, with names and values that Kubernetes takes."""
 
 import functools
+import json
 import re
 import subprocess
 from typing import Any
@@ -49,7 +50,8 @@ def test_names_and_labels_are_within_limits_for_any_release_name(
     values: dict[str, Any], release: str
 ) -> None:
     for doc in documents(values, release, namespace="n" * 63):
-        limit = 253 if "Role" in doc["kind"] or doc["kind"] == "CustomResourceDefinition" else 63
+        long = ("Role", "CustomResourceDefinition", "ValidatingAdmission")
+        limit = 253 if any(word in doc["kind"] for word in long) else 63
         assert len(doc["metadata"]["name"]) <= limit
         assert re.fullmatch(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", doc["metadata"]["name"])
         for label in doc["metadata"].get("labels", {}).values():
@@ -170,6 +172,50 @@ def test_a_misspelt_name_is_refused_in_every_group_with_its_path(group: str) -> 
     assert done.returncode != 0
     assert f"at '{'/' if group else ''}{group.replace('.', '/')}'" in done.stderr
     assert "additional properties 'enalbed' not allowed" in done.stderr
+
+
+@pytest.mark.parametrize("group", [group for group in GROUPS if group])
+def test_an_empty_block_is_refused_in_every_group_with_its_path(group: str) -> None:
+    """`operator:` with nothing below it takes the defaults away."""
+    done = helm("template", "sloserve", str(CHART), "--kube-version", "1.34", values=nested(group, None))
+    assert done.returncode != 0
+    *parents, name = group.split(".")
+    assert f"at '{'/' if parents else ''}{'/'.join(parents)}': missing property '{name}'" in done.stderr
+
+
+def test_an_empty_value_is_refused_with_its_path_or_changes_nothing() -> None:
+    for path, node in leaves_of(load()):
+        if "default" not in node:
+            continue
+        values = nested(path, None)
+        done = helm("template", "sloserve", str(CHART), "--kube-version", "1.34", values=values)
+        assert "nil pointer" not in done.stderr, path
+        assert done.returncode == 0 or path.rpartition(".")[2] in done.stderr, path
+
+
+def test_whole_numbers_of_a_values_file_stay_whole() -> None:
+    million = 1_000_000
+    values = {
+        "operator": {
+            "terminationGracePeriodSeconds": million,
+            "extraEnv": [
+                {"name": "BIG", "value": million},
+                {"name": "RATIO", "value": 0.25},
+                {"name": "ON", "value": True},
+                {"name": "TEXT", "value": "1e6"},
+                {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            ],
+        },
+        "monitoring": {"prometheusRule": {"enabled": True, "thresholds": {"resyncAgeSeconds": 100_000}}},
+    }
+    rendered = documents(values)
+    (deployment,) = (doc for doc in rendered if doc["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] == million
+    env = {item["name"]: item.get("value") for item in pod["containers"][0]["env"]}
+    wanted = {"BIG": "1000000", "RATIO": "0.25", "ON": "true", "TEXT": "1e6", "POD": None}
+    assert {name: env[name] for name in wanted} == wanted
+    assert "1e+" not in json.dumps([doc for doc in rendered if doc["kind"] == "PrometheusRule"])
 
 
 def test_a_value_of_another_type_is_refused_at_every_path() -> None:

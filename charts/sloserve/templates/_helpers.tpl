@@ -113,3 +113,14 @@ labels: {{- mergeOverwrite (include "sloserve.labels" $root | fromYaml) (index .
 {{- printf "%s:%s" $path (default $root.Chart.AppVersion $image.tag) -}}
 {{- end -}}
 {{- end -}}
+
+{{/*
+A value as the text that was written: every number of a values file is a float to Helm, which prints a million as 1e+06.
+*/}}
+{{- define "sloserve.text" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) (lt . 9e15) (gt . -9e15) -}}
+{{- int64 . -}}
+{{- else -}}
+{{- toString . -}}
+{{- end -}}
+{{- end -}}
