@@ -12,6 +12,8 @@ from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
 
 import typer
+from rich.console import Console
+from typer.main import get_command
 
 # The base of all that the parser refuses. It has no public name: typer brings a click of its own.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -48,8 +50,10 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
 def run(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> int:
     """Run a command line to its exit status. Typer frames what it cannot parse in a box of several
     lines; here that is one line, as all other errors are."""
+    command: Any = get_command(app)
+    _name_values(command)
     try:
-        return app(args=args, prog_name=name, standalone_mode=False) or 0
+        return command(args=args, prog_name=name, standalone_mode=False) or 0
     except _UsageError as error:
         context = getattr(error, "ctx", None)
         place = context.command_path if context else name
@@ -59,9 +63,28 @@ def run(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> int:
         return 2
 
 
+def _name_values(command: Any) -> None:
+    """What each option's value is called in the help, where nothing is said: typer shows Python's types, and
+    a `<bool>` behind options that take no value."""
+    context = command.context_class(command)
+    for option in filter(None, (*command.params, command.get_help_option(context))):
+        if option.param_type_name == "argument":
+            option.display_type_rich = lambda ctx: None  # its name says what it is
+        elif option.is_flag:
+            option.metavar = ""
+        elif option.metavar is None:
+            option.metavar = _VALUES.get(option.bare_type().removeprefix("list[").rstrip("]"))
+    for part in getattr(command, "commands", {}).values():
+        _name_values(part)
+
+
+_VALUES = {"int": "N", "float": "X", "str": "TEXT", "Path": "PATH"}
+
+
 def complain(command: str, text: object) -> None:
     """One line for people on standard error, as long as it is: a fold would break what they copy."""
-    typer.secho(f"{command}: {text}", fg=typer.colors.RED, err=True)
+    console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
+    console.print(f"{command}: {text}", style="red")
 
 
 def _sentence(error: Any) -> str:

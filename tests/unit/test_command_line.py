@@ -12,7 +12,7 @@ import pytest
 import typer
 from slidingserve import cli, hardware, policies, workloads
 from slidingserve.bench.command import bench_command
-from slidingserve.command_line import flat
+from slidingserve.command_line import complain, flat, run
 from slidingserve.report.command import report_command
 from slidingserve.sim.commands.compare import compare_command
 from slidingserve.sim.commands.goodput import goodput_command
@@ -50,6 +50,30 @@ def test_a_help_of_80_columns_cuts_nothing(command: tuple[str, ...]) -> None:
     assert "Usage: slidingserve" in text
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_a_help_names_values_and_not_the_types_of_python(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(cli.app, "slidingserve", [*command.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Usage: slidingserve" in text
+    for kind in ("<bool>", "<int>", "<float>", "<str>", "<path>", "list["):
+        assert kind not in text
+
+
+def test_an_error_is_red_on_a_terminal_unless_colour_is_declined(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    complain("slidingserve", "wrong")
+    assert "\x1b[31m" in capsys.readouterr().err
+    monkeypatch.setenv("NO_COLOR", "1")
+    complain("slidingserve", "wrong")
+    assert "\x1b[31m" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -6,8 +6,9 @@ from slidingserve.report.intervals import BOOTSTRAP, T_INTERVAL
 from slidingserve.report.rows import About
 
 INTERVALS = (
-    f"Intervals: {T_INTERVAL}; a policy that predicts has another training draw (a fit) of its predictor for "
-    f"each seed. Where several fits met the same seed: {BOOTSTRAP}."
+    f"Intervals: {T_INTERVAL}, from three runs on and cut to values that are possible; a policy that "
+    "predicts has another training draw (a fit) of its predictor for each seed. Where several fits met the "
+    f"same seed: {BOOTSTRAP}."
 )
 
 CRITERIA = {

@@ -18,7 +18,11 @@ from slidingserve.report.rows import ReportError, Results, load
 
 def report_command(
     results: Annotated[
-        Path, typer.Argument(metavar="RESULTS.json", help="Rows, as `make bench-paper` writes them.")
+        Path,
+        typer.Argument(
+            metavar="RESULTS.json",
+            help="Rows, as `make bench-paper`, or `compare` and `goodput` with --output, write them.",
+        ),
     ],
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where index.html and the PNGs go.")
@@ -28,9 +32,12 @@ def report_command(
         typer.Option("--notes", metavar="FILE.md", help="Text about deviations, put into the page."),
     ] = None,
 ) -> None:
-    """Draw the paper's Figures 4, 5, 6 and Tables 4, 5 from results: PNGs and one HTML page.
+    """Draw results as PNGs and one HTML page: the paper's Figures 4, 5, 6 and Tables 4, 5, or policies
+    compared.
 
     slidingserve report build/bench-paper/results.json --out report
+
+    slidingserve report compare.json
     """
     console = Console(stderr=True, soft_wrap=True, highlight=False, markup=False)
     try:

@@ -77,6 +77,7 @@ def _bars(axes: Axes, found: dict[tuple[str, str], Estimate], model: str) -> Non
     axes.plot([], [], "d", color="white", markeredgecolor="black", label="the paper's value")
     axes.set_xticks(range(len(workloads)), [style.workload(name) for name in workloads])
     axes.set_ylabel("requests a second")
+    axes.set_ylim(bottom=0)
     axes.set_title(style.model(model), loc="left")
     axes.legend(ncols=3, frameon=False, fontsize=8)
 

@@ -24,6 +24,18 @@ _RESAMPLES = 2000
 T_INTERVAL = "mean over seeds, 95 % t-interval"
 BOOTSTRAP = "median over fits, 95 % percentile bootstrap"
 SINGLE = "one run, no interval"
+PAIR = "two runs, no interval"
+"""With one degree of freedom Student's t makes an interval 25 times as wide as the two are apart."""
+
+Possible = tuple[float, float]
+"""The least and the greatest value that a quantity can have: what an interval is cut to."""
+
+
+def possible(metric: str) -> Possible:
+    """Of a metric of the report: rates, times and shares are not negative, and no share is above 100 %."""
+    if metric == "r2":
+        return -math.inf, 1.0
+    return 0.0, 100.0 if metric in ("violations_percent", "under_percent") else math.inf
 
 
 class Measured(Protocol):
@@ -51,14 +63,14 @@ class Estimate:
 
     value: float
     low: float | None
-    """Lower end of the 95 % interval; None for a single run."""
+    """Lower end of the 95 % interval; None for one or two runs."""
     high: float | None
     points: tuple[float, ...]
     """One value a fit (mean over its seeds), or one a seed where there is one fit."""
     method: str
 
     def text(self, digits: int = 2, *, signed: bool = False) -> str:
-        """ "1.70 [1.62, 1.78]"; without brackets for a single run."""
+        """ "1.70 [1.62, 1.78]"; without brackets for one or two runs."""
         form = f"{'+' if signed else ''}.{digits}f"
         if self.low is None or self.high is None:
             return f"{self.value:{form}}"
@@ -93,10 +105,11 @@ def bootstrap(table: Sequence[Sequence[float]], resamples: int = _RESAMPLES) -> 
     return float(low), float(high)
 
 
-def estimate(measured: Iterable[Measured]) -> Estimate:
+def estimate(measured: Iterable[Measured], within: Possible = (0.0, math.inf)) -> Estimate:
     """Summarise repetitions of one experiment; one or more values, at most one a pair of seed and fit.
 
-    Where every seed comes with a fit of its own, the fits are part of what varies from seed to seed.
+    Where every seed comes with a fit of its own, the fits are part of what varies from seed to seed. The
+    interval is cut to what is possible (`within`), since a t-interval of few values knows no bounds.
     """
     by_fit: dict[int | None, list[float]] = {}
     seeds = set()
@@ -111,10 +124,11 @@ def estimate(measured: Iterable[Measured]) -> Estimate:
         points = tuple(float(np.mean(values)) for values in table)
         low, high = bootstrap(table)
         return Estimate(float(np.median(points)), low, high, points, BOOTSTRAP)
-    if len(values) == 1:
-        return Estimate(values[0], None, None, (values[0],), SINGLE)
+    if len(values) <= 2:
+        return Estimate(float(np.mean(values)), None, None, tuple(values), (SINGLE, PAIR)[len(values) - 1])
     low, high = t_interval(values)
-    return Estimate(float(np.mean(values)), low, high, tuple(values), T_INTERVAL)
+    least, greatest = within
+    return Estimate(float(np.mean(values)), max(low, least), min(high, greatest), tuple(values), T_INTERVAL)
 
 
 def gain(of: Iterable[Measured], over: Iterable[Measured]) -> Estimate | None:
@@ -123,7 +137,7 @@ def gain(of: Iterable[Measured], over: Iterable[Measured]) -> Estimate | None:
     ours, theirs = _by_seed(of), _by_seed(over)
     seeds = [seed for seed in ours if theirs.get(seed)]
     pairs = [_Pair(100 * (ours[seed] / theirs[seed] - 1), seed) for seed in seeds]
-    return estimate(pairs) if pairs else None
+    return estimate(pairs, (-100.0, math.inf)) if pairs else None
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from slidingserve.report import captions, render, sections, tables, text
+from slidingserve.report import captions, compared, render, sections, tables, text
 from slidingserve.report.rows import Results
 from slidingserve.report.sections import Section
 from slidingserve.whole import whole
 
+PAPERS = "SlidingServe, simulated: our numbers beside the paper's"
+OWN = "SlidingServe, simulated: policies compared"
 EXPECTED = ("figure4", "figure5", "figure6", "table4", "table5")
 
 _STYLE = """
@@ -38,23 +40,25 @@ def write(results: Results, out: Path, notes: str = "") -> list[str]:
             with whole(out / f"{section.name}.png") as place:
                 place.write_bytes(image)
         parts.append(_section(section, image))
-    left_out = [name for name in EXPECTED if name not in {section.name for section in found}]
+    own = {section.name for section in found} <= set(compared.CAPTIONS)
+    left_out = [] if own else [name for name in EXPECTED if name not in {section.name for section in found}]
     with whole(out / "index.html") as place:
-        place.write_text(_page(results, parts, notes, left_out), encoding="utf-8")
+        place.write_text(_page(results, parts, notes, left_out, PAPERS if not own else OWN), encoding="utf-8")
     return left_out
 
 
-def _page(results: Results, parts: Sequence[str], notes: str, left_out: Sequence[str]) -> str:
+def _page(results: Results, parts: Sequence[str], notes: str, left_out: Sequence[str], heading: str) -> str:
     about = results.about
-    body = ["<h1>SlidingServe, simulated: our numbers beside the paper's</h1>"]
+    body = [f"<h1>{heading}</h1>"]
     if about.quick:
         body.append(
             '<p class="warning">Made by the quick form: few requests, coarse rates, not to be quoted.</p>'
         )
-    body.append(f"<p>{html.escape(captions.conditions(about))} {html.escape(captions.INTERVALS)}</p>")
-    heading = tables.headline(results.rows)
-    if heading is not None:
-        body.append(text.table_html(heading))
+    intervals = f" {captions.INTERVALS}" if heading == PAPERS else ""
+    body.append(f"<p>{html.escape(captions.conditions(about) + intervals)}</p>")
+    headline = tables.headline(results.rows)
+    if headline is not None:
+        body.append(text.table_html(headline))
     if left_out:
         body.append(
             f"<p>Left out, because the results have no rows for it: {html.escape(', '.join(left_out))}.</p>"

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from slidingserve.config_errors import sentences
+from slidingserve.report import commands
 
 K = TypeVar("K", bound=Hashable)
 Stage = Literal["choose", "report"]
@@ -21,6 +22,7 @@ Number = Annotated[float, Field(ge=-1e12, le=1e12)]
 """What axes can be drawn for."""
 Name = Annotated[str, Field(max_length=200)]
 """What fits beside a figure."""
+_GIVE = "give the results.json of make bench-paper, or what compare or goodput wrote with --output"
 _NUMBER_FIRST = re.compile(r"\d+(\.\d+)?( |$)")
 
 
@@ -101,27 +103,23 @@ def load(path: Path) -> Results:
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ReportError(
-            f"{path}: it is not UTF-8 text; give the results.json of make bench-paper"
-        ) from None
+        raise ReportError(f"{path}: it is not UTF-8 text; {_GIVE}") from None
     except OSError as error:
-        raise ReportError(
-            f"{path}: {error.strerror or error}; give the results.json of make bench-paper"
-        ) from None
+        raise ReportError(f"{path}: {error.strerror or error}; {_GIVE}") from None
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ReportError(
-            f"{path}: it is not JSON ({error}); give the results.json of make bench-paper"
-        ) from None
+        raise ReportError(f"{path}: it is not JSON ({error}); {_GIVE}") from None
+    if commands.is_of_command(document):
+        document = {"rows": list(commands.rows_of(document)), "about": {"seeds": document.get("seeds", ())}}
     try:
         results = Results.model_validate(document)
     except ValidationError as error:
         found = sentences(error, Results, "the document").split("; ")
         more = f" ({error.error_count()} problems in all)" if error.error_count() > 1 else ""
-        raise ReportError(f"{path}: {'; '.join(found[:2])}{more}") from None
+        raise ReportError(f"{path}: {'; '.join(found[:2])}{more}; {_GIVE}") from None
     if not results.rows:
-        raise ReportError(f"{path}: rows is empty; run make bench-paper first")
+        raise ReportError(f"{path}: rows is empty; {_GIVE}")
     return results
 
 

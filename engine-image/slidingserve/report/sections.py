@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from slidingserve.report import captions, figures, render, tables
+from slidingserve.report import captions, compared, figures, render, tables
 from slidingserve.report.rows import Results, Row
 from slidingserve.report.tables import Table
 
@@ -32,8 +32,15 @@ class Section:
 def sections(results: Results) -> list[Section]:
     """Every section there are rows for, in the order of the page."""
     rows, said = results.rows, captions.conditions(results.about)
-    made = [*_pictures(rows, said), *_tables(rows, said)]
+    made = [*_compared(rows, said), *_pictures(rows, said), *_tables(rows, said)]
     return [section for section in made if section.figure is not None or section.table is not None]
+
+
+def _compared(rows: Sequence[Row], said: str) -> Iterator[Section]:
+    for name, draw in ((compared.MISSES, compared.misses), (compared.GOODPUT, compared.goodput)):
+        if drawn := draw(rows):
+            title, text = compared.CAPTIONS[name]
+            yield Section(name, title, f"{text} {_where(rows, name)}{said}", *drawn)
 
 
 def _pictures(rows: Sequence[Row], said: str) -> Iterator[Section]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from slidingserve.report import paper, style
-from slidingserve.report.intervals import Estimate, estimate, gain
+from slidingserve.report.intervals import Estimate, estimate, gain, possible
 from slidingserve.report.rows import Row, grouped, select
 
 
@@ -153,7 +153,11 @@ def figure6(rows: Sequence[Row]) -> Table | None:
     found = select(rows, figure="figure6", metric="violations_percent", criterion="overall")
     groups = grouped(found, lambda row: row.policy)
     lines = [
-        (style.look(policy).title, estimate(groups[policy]).text(1), _number(paper.FIGURE_6.get(policy)))
+        (
+            style.look(policy).title,
+            estimate(groups[policy], possible("violations_percent")).text(1),
+            _number(paper.FIGURE_6.get(policy)),
+        )
         for policy in style.order(set(groups))
     ]
     return (
@@ -192,7 +196,7 @@ def _cells(found: Goodputs) -> list[tuple[str, str]]:
 
 
 def _maybe(rows: Sequence[Row]) -> Estimate | None:
-    return estimate(rows) if rows else None
+    return estimate(rows, possible(rows[0].metric)) if rows else None
 
 
 def _number(value: float | None) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from slidingserve.command_line import interruptible, status_of
@@ -26,6 +27,9 @@ from slidingserve.sim.store import Store
 from slidingserve.whole import try_to_write, whole
 
 _PIPED_WIDTH = 160
+_NAMES = ("policy", "class")
+"""Columns of names, from the left."""
+_WIDEST = 10_000
 SCENES = tuple(scene.value for scene in Scene)
 
 
@@ -155,25 +159,33 @@ def step_rows(steps: Steps) -> list[dict[str, Any]]:
 
 
 def show(console: Console, title: str, rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> None:
-    """A table: `columns` from key to heading; numbers to three significant digits."""
+    """A table: `columns` from key to heading; numbers to three significant digits. Where the terminal is too
+    narrow for whole numbers, a block of lines for each row instead: a digit cut off is a wrong number."""
     if not console.is_terminal:
         console.width = max(console.width, _PIPED_WIDTH)  # a file or a pipe does not fold lines
-    table = Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for key, heading in columns.items():
-        if key in ("policy", "class"):
-            table.add_column(heading, overflow="fold", min_width=18)
-        else:
-            table.add_column(heading, justify="right", overflow="fold")
-    for row in rows:
-        table.add_row(*(_text(row.get(key, "")) for key in columns))
-    console.print(table)
+    cells = [[_text(row.get(key, "")) for key in columns] for row in rows]
+    headings = list(columns.values())
+    for stacked in (headings, [heading.replace(" ", "\n") for heading in headings]):
+        table = Table(
+            title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=0
+        )
+        for key, heading in zip(columns, stacked, strict=True):
+            table.add_column(heading, justify="left" if key in _NAMES else "right", no_wrap=True)
+        for line in cells:
+            table.add_row(*line)
+        if Measurement.get(console, console.options.update(width=_WIDEST), table).maximum <= console.width:
+            console.print(table)
+            return
+    _blocks(console, title, cells, headings)
+
+
+def _blocks(console: Console, title: str, cells: Sequence[Sequence[str]], headings: Sequence[str]) -> None:
+    console.print(title, style="bold")
+    for line in cells:
+        block = Table.grid(padding=(0, 2))
+        for heading, cell in zip(headings, line, strict=True):
+            block.add_row(heading, cell)
+        console.print("", block)
 
 
 def ranged(row: dict[str, Any], key: str) -> str:

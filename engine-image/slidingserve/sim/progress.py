@@ -11,13 +11,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from slidingserve.sim.pool import Report
 
-_SECONDS_BETWEEN_LINES = 30.0
+_SECONDS_BETWEEN_LINES = 10.0
+_SIMULATING = "simulating (the very first run compiles for about a minute)"
 
 
 @contextmanager
 def reported(title: str, console: Console | None = None) -> Iterator[Report]:
-    """A bar, or where nobody looks on a line every half minute; `Report` says how many runs are made and
-    left."""
+    """A bar; in a pipe or a file a line at once, since the very first run compiles, and one every ten
+    seconds. `Report` says how many runs are made and left."""
     console = console or Console(stderr=True, soft_wrap=True, highlight=False)
     begin = time.monotonic()
 
@@ -26,6 +27,7 @@ def reported(title: str, console: Console | None = None) -> Iterator[Report]:
         return duration((time.monotonic() - begin) / made * left) + " left" if made else ""
 
     if not console.is_terminal:
+        console.print(f"{title}: {_SIMULATING}")
         yield _lines(title, console, rest)
         return
     columns = (
@@ -42,6 +44,18 @@ def reported(title: str, console: Console | None = None) -> Iterator[Report]:
             progress.update(task, completed=made, total=made + left, left=rest(made, left))
 
         yield report
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """While a single run is made: a spinner; in a pipe or a file a line."""
+    console = Console(stderr=True, highlight=False)
+    if console.is_terminal:
+        with console.status(_SIMULATING):
+            yield
+    else:
+        console.print(_SIMULATING)
+        yield
 
 
 def _lines(title: str, console: Console, rest: Callable[[int, int], str]) -> Report:
@@ -62,3 +76,8 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def counted(number: int, one: str, more: str) -> str:
+    """A number with its noun: 1 process, 2 processes."""
+    return f"{number} {one if number == 1 else more}"

@@ -46,7 +46,8 @@ SloOption = Annotated[
     load_option(
         "--slo",
         metavar="CLASS=TTFT/TBT",
-        help="Promise of a class: TTFT in ms or as a multiple of the solo time (5x), TBT in ms; repeatable.",
+        help="Promise of a class, as in chat=500ms/40ms, or chat=5x/40ms for a TTFT of 5 times the solo "
+        "time; repeatable.",
     ),
 ]
 
@@ -174,23 +175,42 @@ def slos(texts: Sequence[str] | None, base: Mapping[str, Slo] = PAPER) -> dict[s
 
 
 def slo_of(text: str) -> tuple[str, Slo]:
-    """Read ``CLASS=TTFT/TBT``: TTFT ``5x`` (times the solo time) or ms, TBT in ms."""
+    """Read ``CLASS=TTFT/TBT``: TTFT ``5x`` (times the solo time), ``500ms`` or ``0.5s``; TBT a time, in ms
+    where it has no unit."""
     name, _, limits = text.partition("=")
-    ttft, _, tbt = limits.partition("/")
+    ttft, _, tbt = (part.strip().lower() for part in limits.partition("/"))
     try:
-        tbt_seconds = _milliseconds(tbt)
-        if ttft.strip().lower().endswith("x"):
-            return _class(name), Slo(ttft_slowdown=float(ttft.strip()[:-1]), tbt_seconds=tbt_seconds)
-        return _class(name), Slo(ttft_seconds=_milliseconds(ttft), tbt_seconds=tbt_seconds)
+        if _is_number(ttft):
+            raise WorkloadError(
+                f"TTFT {ttft!r} has no unit; write {ttft}x for that many times the solo time, or {ttft}ms or "
+                f"{ttft}s for a fixed time"
+            )
+        tbt_seconds = _seconds(f"{tbt}ms" if _is_number(tbt) else tbt)
+        if ttft.endswith("x"):
+            return _class(name), Slo(ttft_slowdown=float(ttft[:-1]), tbt_seconds=tbt_seconds)
+        return _class(name), Slo(ttft_seconds=_seconds(ttft), tbt_seconds=tbt_seconds)
     except ValueError as error:
         reason = f" ({error})" if isinstance(error, WorkloadError) else ""
         raise WorkloadError(
-            f"--slo {text!r}: write CLASS=TTFT/TBT, as in dialogue=5x/40 or dialogue=500/40 (ms){reason}"
+            f"--slo {text!r}: write CLASS=TTFT/TBT, as in dialogue=5x/40ms or dialogue=500ms/40ms{reason}"
         ) from error
 
 
-def _milliseconds(text: str) -> float:
-    return float(text.strip().lower().removesuffix("ms")) / 1000
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _seconds(text: str) -> float:
+    """A time with its unit. Raises ValueError."""
+    if text.endswith("ms"):
+        return float(text[:-2]) / 1000
+    if text.endswith("s"):
+        return float(text[:-1])
+    raise ValueError(text)
 
 
 def _class(name: str) -> str:

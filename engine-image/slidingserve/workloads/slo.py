@@ -44,8 +44,8 @@ class Slo:
         return np.asarray(self.ttft_slowdown * solo_seconds, dtype=np.float64)
 
     def __str__(self) -> str:
-        ttft = f"{self.ttft_slowdown:g}x" if self.ttft_seconds is None else f"{self.ttft_seconds * 1000:g}"
-        return f"{ttft}/{self.tbt_seconds * 1000:g}"
+        ttft = f"{self.ttft_slowdown:g}x" if self.ttft_seconds is None else f"{self.ttft_seconds * 1000:g}ms"
+        return f"{ttft}/{self.tbt_seconds * 1000:g}ms"
 
 
 PAPER: Mapping[str, Slo] = {
@@ -73,7 +73,7 @@ def promises(
         if slo is None:
             known = ", ".join(sorted(slos)) or "none"
             raise WorkloadError(
-                f"slo: class {name!r} has requests but no promise (given: {known}); add --slo {name}=5x/40"
+                f"slo: class {name!r} has requests but no promise (given: {known}); add --slo {name}=5x/40ms"
             )
         tbt[rows] = slo.tbt_seconds
         ttft[rows] = slo.ttft(None if solo_seconds is None else solo_seconds[rows], name)

@@ -34,7 +34,7 @@ def test_a_run_prints_the_table_and_writes_seed_and_rows(tmp_path: Path) -> None
     ) as server:
         done = run(
             "--url", server.url, "--requests", "10", "--rate", "200", "--seed", "5",
-            "--slo", "dialogue=5000/1000", "--slo", "summarization=5000/1000", "--output", str(output),
+            "--slo", "dialogue=5s/1s", "--slo", "summarization=5s/1s", "--output", str(output),
         )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "8 of 10 requests" in done.output

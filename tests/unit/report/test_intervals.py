@@ -9,7 +9,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from slidingserve.report.intervals import BOOTSTRAP, SINGLE, T_INTERVAL, bootstrap, estimate, gain, t_interval
+from slidingserve.report.intervals import (
+    BOOTSTRAP,
+    PAIR,
+    SINGLE,
+    T_INTERVAL,
+    bootstrap,
+    estimate,
+    gain,
+    possible,
+    t_interval,
+)
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,22 @@ def test_one_value_has_no_interval() -> None:
     assert found.text() == "1.50"
 
 
+def test_two_values_get_no_interval_since_students_would_be_25_times_as_wide_as_they_are_apart() -> None:
+    found = estimate([Value(6.0, seed=1), Value(8.0, seed=2)])
+    assert (found.value, found.low, found.high, found.method) == (7.0, None, None, PAIR)
+    assert found.points == (6.0, 8.0)
+
+
+@given(st.lists(st.floats(0, 100), min_size=3, max_size=6))
+def test_an_interval_holds_only_values_that_are_possible(values: list[float]) -> None:
+    rows = [Value(value, seed=seed) for seed, value in enumerate(values)]
+    found = estimate(rows, possible("violations_percent"))
+    assert found.low is not None
+    assert found.high is not None
+    assert 0 <= found.low <= found.high <= 100
+    assert estimate(rows, possible("goodput_qps")).low == found.low
+
+
 def test_one_fit_is_summarised_over_its_seeds() -> None:
     found = estimate([Value(value, seed=seed) for seed, value in enumerate((1.0, 2.0, 3.0))])
     assert (found.value, found.method, found.points) == (2.0, T_INTERVAL, (1.0, 2.0, 3.0))
@@ -67,7 +93,7 @@ def test_the_bootstrap_is_repeatable_and_near_the_normal_interval_for_many_fits(
     assert high - low == pytest.approx(2 * 1.96 * 1.253 / math.sqrt(200), rel=0.35)
 
 
-@given(st.lists(st.floats(0, 100), min_size=2, max_size=6))
+@given(st.lists(st.floats(0, 100), min_size=3, max_size=6))
 def test_an_estimate_lies_inside_its_interval(values: list[float]) -> None:
     found = estimate([Value(value, seed=seed) for seed, value in enumerate(values)])
     assert found.low is not None

@@ -20,13 +20,20 @@ def test_a_log_gets_a_line_now_and_then_with_the_time_left(monkeypatch: pytest.M
     text = io.StringIO()
     with progress.reported("goodput", Console(file=text)) as report:
         for made in range(1, 8):
-            clock = made * 10.0
+            clock = made * 4.0
             report(made, 12 - made)
-    lines = text.getvalue().splitlines()
+    first, *lines = text.getvalue().splitlines()
+    assert first == "goodput: simulating (the very first run compiles for about a minute)"
     assert lines == [
-        "goodput: 3 of about 12 runs, 2 min left",
-        "goodput: 6 of about 12 runs, 60 s left",
+        "goodput: 3 of about 12 runs, 36 s left",
+        "goodput: 6 of about 12 runs, 24 s left",
     ]
+
+
+def test_a_single_run_says_in_a_pipe_why_it_may_take_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.waiting():
+        pass
+    assert "the very first run compiles" in capsys.readouterr().err
 
 
 def test_before_the_first_run_a_log_gets_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,4 +43,4 @@ def test_before_the_first_run_a_log_gets_no_guess(monkeypatch: pytest.MonkeyPatc
     with progress.reported("compare", Console(file=text)) as report:
         clock = 75.0  # compiling
         report(0, 5)
-    assert text.getvalue() == "compare: 0 of about 5 runs\n"
+    assert text.getvalue().splitlines()[1:] == ["compare: 0 of about 5 runs"]

@@ -20,7 +20,7 @@ from slidingserve.workloads.options import FileOptions, LoadOptions
 EPILOG = o.NAMES
 _ALL = [*policies.names()]
 _COLUMNS = {
-    "qps": "requests/s",
+    "qps": "rate, 1/s",
     "policy": "policy",
     "misses": "misses, %",
     "fewer": "fewer than first, %",

@@ -13,6 +13,7 @@ from slidingserve.command_line import flat
 from slidingserve.sim import metrics, output
 from slidingserve.sim import options as o
 from slidingserve.sim.commands.policy import engine_of
+from slidingserve.sim.progress import waiting
 from slidingserve.sim.run import run
 from slidingserve.workloads.options import FileOptions, LoadOptions, Qps
 
@@ -51,7 +52,7 @@ def simulate_command(
 
     slidingserve simulate --qps 1.5 --policy sarathi_edf:budget=256
 
-    slidingserve simulate --workload my.csv --slo dialogue=500/40 --csv out.csv
+    slidingserve simulate --workload my.csv --slo chat=500ms/40ms --csv out.csv
     """
     with output.said_in_one_line("simulate"):
         output.check_writable(output_file, csv, steps)
@@ -60,7 +61,7 @@ def simulate_command(
         seed = load.seed
         source.say_notes(qps)
         job = source.job(config, qps, seed)
-        with Console(stderr=True).status("simulating (the very first run compiles for about a minute)"):
+        with waiting():
             result = run(job.trace, job.ttft, job.tbt, config, seed, steps=steps is not None)
         summary = metrics.summary(result)
         rate = f"{job.trace.qps:.3g} requests/s" if math.isfinite(job.trace.qps) else "all at once"
