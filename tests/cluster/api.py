@@ -23,8 +23,11 @@ class Cluster(ABC):
     """Always one file with this cluster as its current context; children get it as KUBECONFIG."""
 
     @abstractmethod
-    def up(self) -> None:
-        """Bring it up, with DNS, RBAC, fake GPUs; a no-op where it is up. ClusterError says why it cannot."""
+    def up(self, *, dns: bool = True) -> None:
+        """Bring it up, with DNS, RBAC, fake GPUs; a no-op where it is up. ClusterError says why it cannot.
+
+        dns=False: names of Services need not resolve, so no DNS server is built for it where none is there.
+        """
 
     @abstractmethod
     def down(self, *, drop_images: bool = False) -> None:

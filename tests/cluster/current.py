@@ -37,7 +37,7 @@ class CurrentContext(Cluster):
         self.kubeconfig.touch(mode=0o600)
         self.kubeconfig.write_text(self._config(environ, "view", "--minify", "--flatten"))
 
-    def up(self) -> None:
+    def up(self, *, dns: bool = True) -> None:
         """It must be up already."""
         if not self.is_up():
             raise ClusterError(f"the API server of context {self.context!r} does not answer")

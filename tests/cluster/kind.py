@@ -21,7 +21,7 @@ class Kind(Cluster):
     def __init__(self) -> None:
         self.kubeconfig = cache.root() / "kind" / "kubeconfig"
 
-    def up(self) -> None:
+    def up(self, *, dns: bool = True) -> None:
         """`kind create cluster` unless it is there, then the fake GPUs."""
         if not docker_answers():
             raise ClusterError(

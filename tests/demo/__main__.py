@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from slidingserve.bench import report
 
-from tests.cluster import api, cache, tools
+from tests.cluster import api, cache
 from tests.cluster.api import Cluster
 from tests.cluster.cache import ClusterError
-from tests.demo import install, leftovers, summary
+from tests.demo import install, leftovers, prepare, summary
 from tests.demo.compare import DemoError, compare
 from tests.demo.engine import Engine
 from tests.demo.kube import Kube, load
@@ -58,11 +58,10 @@ def up() -> None:
     resource = load(install.EXAMPLE)[0]
     name = resource["metadata"]["name"]
     kube = Kube(cluster, NAMESPACE)
-    with step(1, f"cluster ({cluster.kind})"):
-        for tool in ("kubectl", "helm"):
-            tools.path(tool)
-        cluster.up()
-    with step(2, "images of the operator and of a CPU engine, and the operator by its Helm chart"):
+    with step(1, "programs and images, built side by side where they are not here yet"):
+        prepare.prepare(cluster)
+    with step(2, f"cluster ({cluster.kind}), and the operator in it by its Helm chart"):
+        cluster.up(dns=False)
         install.install_chart(cluster)
     with step(3, f"kubectl apply -f {install.EXAMPLE.relative_to(install.ROOT)}"):
         kube.ensure_namespace()
