@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> None:
         case "load-image":
             cluster.load_image(options.layout, options.name)
         case "kubeconfig":
-            programs = [tools.path("kubectl"), tools.at_hand("helm")]
+            programs = [cluster.kubectl_program(), tools.at_hand("helm")]
             path = ":".join(str(program.parent) for program in programs if program)
             print(f"export KUBECONFIG={cluster.kubeconfig}\nexport PATH={path}:$PATH")
         case "status":

@@ -53,6 +53,10 @@ class Cluster(ABC):
         """The environment in which kubectl, helm and Kubernetes clients talk to this cluster."""
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
+    def kubectl_program(self) -> Path:
+        """The kubectl that talks to it: the one built with our Kubernetes."""
+        return tools.path("kubectl")
+
     def kubectl(
         self, *arguments: str, stdin: str | None = None, check: bool = True, timeout: float = 120
     ) -> str:
@@ -66,7 +70,7 @@ class Cluster(ABC):
         self, *arguments: str, stdin: str | None = None, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl to its end: return code, stdout and stderr."""
-        command = [str(tools.path("kubectl")), *arguments]
+        command = [str(self.kubectl_program()), *arguments]
         return subprocess.run(
             command,
             input=stdin,

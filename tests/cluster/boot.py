@@ -8,13 +8,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+ROOT = Path("/")
+"""The machine; a file tree in tests."""
 _UNITS = ("etc/systemd/system/*.wants/*", "etc/systemd/system/*.requires/*")
 _SCRIPTS = "etc/rc[S2345].d/S*"
 
 
-def enabled(root: Path = Path("/")) -> set[Path]:
+def enabled() -> set[Path]:
     """Links of systemd's units and System V's scripts that start something at boot."""
-    return {link for pattern in (*_UNITS, _SCRIPTS) for link in root.glob(pattern)}
+    return {link for pattern in (*_UNITS, _SCRIPTS) for link in ROOT.glob(pattern)}
 
 
 def names(links: set[Path]) -> list[str]:
@@ -22,16 +24,16 @@ def names(links: set[Path]) -> list[str]:
     return sorted({_service(link) for link in links})
 
 
-def undo(before: set[Path], root: Path = Path("/")) -> list[str]:
+def undo(before: set[Path]) -> list[str]:
     """Disable what is enabled now and was not `before`; returns the services.
 
     Done by systemctl and update-rc.d, so that an upgrade of the package does not enable it again; a link
     that is there after them is removed.
     """
-    added = enabled(root) - before
+    added = enabled() - before
     for service in names(added):
-        _disable(service, root)
-    for link in enabled(root) - before:
+        _disable(service)
+    for link in enabled() - before:
         link.unlink()
     return names(added)
 
@@ -40,11 +42,11 @@ def _service(link: Path) -> str:
     return link.name if link.parent.name.endswith((".wants", ".requires")) else link.name[3:]
 
 
-def _disable(service: str, root: Path) -> None:
+def _disable(service: str) -> None:
     unit = "." in service
     if unit and shutil.which("systemctl"):
-        command = ["systemctl", "--quiet", f"--root={root}", "disable", service]
-    elif not unit and root == Path("/") and shutil.which("update-rc.d"):
+        command = ["systemctl", "--quiet", f"--root={ROOT}", "disable", service]
+    elif not unit and Path("/") == ROOT and shutil.which("update-rc.d"):
         command = ["update-rc.d", service, "disable"]
     else:
         return

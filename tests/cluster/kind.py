@@ -45,6 +45,10 @@ class Kind(Cluster):
             _kind("delete", "cluster", "--name", NAME, "--kubeconfig", str(self.kubeconfig))
         self.kubeconfig.unlink(missing_ok=True)
 
+    def kubectl_program(self) -> Path:
+        """This machine's own if it fits, so that no Kubernetes is built for one command."""
+        return tools.own("kubectl") or tools.path("kubectl")
+
     def exists(self) -> bool:
         """Whether kind knows it."""
         return bool(shutil.which("kind")) and docker_answers() and NAME in _kind("get", "clusters").split()

@@ -5,7 +5,9 @@ tools` does the same by hand. All are static and share one set of flags: another
 anew.
 """
 
+import functools
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass, field
@@ -17,6 +19,15 @@ from tests.cluster.cache import ClusterError
 KUBERNETES = "v1.34.3"
 HERE = Path(__file__).parent
 APPLETS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl")
+
+OWN = {
+    "kubectl": (("version", "--client"), (1, 33), (1, 35)),
+    "helm": (("version", "--short"), (3, 17), (4, 99)),
+}
+"""Programs of the machine's that may serve instead: how to ask for the version; oldest and newest that do.
+
+kubectl may be one minor version from the cluster's; Helm 3.17 is the first with --take-ownership.
+"""
 
 
 @dataclass(frozen=True)
@@ -96,10 +107,24 @@ def path(name: str) -> Path:
 
 
 def at_hand(name: str) -> Path | None:
-    """The binary `name` if it is in the cache; nothing is built."""
+    """The binary `name` if it is in the cache; nothing is built or fetched."""
     row = _row(name)
+    if not golang.at_hand():
+        return None
     binary = cache.root() / "tools" / f"{row.name}-{_key(row)}" / name
     return binary if binary.exists() else None
+
+
+@functools.cache
+def own(name: str) -> Path | None:
+    """This machine's own kubectl or helm, if it is recent enough for a cluster of ours."""
+    program, (arguments, oldest, newest) = shutil.which(name), OWN[name]
+    if program is None:
+        return None
+    said = subprocess.run([program, *arguments], capture_output=True, text=True, check=False).stdout
+    numbers = re.search(r"v(\d+)\.(\d+)", said)
+    recent = numbers is not None and oldest <= (int(numbers[1]), int(numbers[2])) <= newest
+    return Path(program) if recent else None
 
 
 def _row(name: str) -> Tool:

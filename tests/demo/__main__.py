@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from slidingserve.bench import report
 
-from tests.cluster import api, cache
+from tests.cluster import api, cache, clean
 from tests.cluster.api import Cluster
 from tests.cluster.cache import ClusterError
 from tests.demo import install, leftovers, prepare, summary
@@ -87,8 +87,8 @@ def _announce(cluster: Cluster) -> None:
     console.print(
         f"SlidingServe demo. It uses {where},\n"
         f"builds tools and images once into {cache.root()}, installs missing\n"
-        "Debian packages with apt, and puts an operator and one CPU engine into the cluster. The first time\n"
-        "takes long, since tools and images are built; after that it takes minutes. Safe to run again;\n"
+        "Debian packages with apt, and puts an operator and one CPU engine into the cluster. `make doctor`\n"
+        "says what that is and how long it takes. No GPU is used or needed. Safe to run again;\n"
         "`make demo-down` takes it away. Two shared cores make this a demonstration, not a benchmark."
     )
 
@@ -145,7 +145,13 @@ def down() -> None:
     found = leftovers.look(cluster)
     if found:
         raise DemoError("left behind:\n  " + "\n  ".join(found))
-    console.print("Nothing is left: " + leftovers.LOOKED_FOR)
+    console.print("Nothing of it runs any more: " + leftovers.LOOKED_FOR)
+    if stays := clean.stays():
+        console.print(
+            "What stays makes the next `make demo` short; `make clean-all` removes it:", markup=False
+        )
+        for line in stays:
+            console.print(f"  {line}", markup=False)
 
 
 def main(arguments: list[str]) -> int:

@@ -6,17 +6,11 @@ they need them. What is in the cache already costs nothing here.
 
 from __future__ import annotations
 
-import re
-import shutil
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.cluster import debian, images, images_build, tools
 from tests.cluster.api import Cluster
-
-HELM_OLDEST = (3, 17)
-"""The first Helm that knows --take-ownership."""
 
 
 def prepare(cluster: Cluster) -> None:
@@ -25,16 +19,17 @@ def prepare(cluster: Cluster) -> None:
         images_too = debian.IMAGES if images_build.needs_buildah() else ()
         debian.require((*debian.LOCAL_CLUSTER, *images_too))
     with ThreadPoolExecutor(2) as pool:
-        work = [pool.submit(_programs, cluster.kind)]
+        work = [pool.submit(_programs, cluster)]
         if cluster.kind != "current":
             work.append(pool.submit(_images))
     for part in work:
         part.result()
 
 
-def _programs(kind: str) -> None:
-    for name in ("kc", "pause") if kind == "local" else ("kubectl",):
-        tools.path(name)
+def _programs(cluster: Cluster) -> None:
+    if cluster.kind == "local":
+        tools.path("pause")
+    cluster.kubectl_program()
     helm()
 
 
@@ -45,19 +40,4 @@ def _images() -> None:
 
 def helm() -> Path:
     """Ours if it is built, else this machine's if it is recent enough, else ours, built now."""
-    found = tools.at_hand("helm") or _own_helm()
-    return found or tools.path("helm")
-
-
-def _own_helm() -> Path | None:
-    program = shutil.which("helm")
-    if program is None:
-        return None
-    said = subprocess.run([program, "version", "--short"], capture_output=True, text=True, check=False).stdout
-    return Path(program) if recent(said) else None
-
-
-def recent(said: str) -> bool:
-    """Whether `helm version --short` names a Helm that can do what the demo asks of it."""
-    numbers = re.match(r"v(\d+)\.(\d+)", said)
-    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= HELM_OLDEST
+    return tools.at_hand("helm") or tools.own("helm") or tools.path("helm")
