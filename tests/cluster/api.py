@@ -101,8 +101,8 @@ def docker_answers() -> bool:
 
 
 def chosen_kind(environ: Mapping[str, str] = os.environ) -> str:
-    """The kind that CLUSTER names; unset: kind where a Docker engine answers, else local."""
-    kind = environ.get("CLUSTER") or ("kind" if docker_answers() else "local")
+    """The kind that CLUSTER names; unset: kind where it and a Docker engine are there, else local."""
+    kind = environ.get("CLUSTER") or ("kind" if shutil.which("kind") and docker_answers() else "local")
     if kind not in KINDS:
         raise ClusterError(f"CLUSTER={kind!r} is not a kind of cluster; use {', '.join(KINDS)}")
     return kind
