@@ -17,12 +17,14 @@ _SURE = 0.05
 def environment() -> dict[str, str]:
     """How Go runs for us: static programs, and caches of its own, so that `clean-all` knows what is ours.
 
-    GOCACHE and GOMODCACHE, where they are set, stay what they are.
+    GOCACHE and GOMODCACHE, where they are set, stay what they are. The compiler, a process a package, leaves
+    its garbage until it has 2 GB of it: that takes a fifth off its time.
     """
     own = cache.root() / "go"
     caches = {"GOCACHE": str(own / "build"), "GOMODCACHE": str(own / "modules")}
     flags = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false -modcacherw", "GOWORK": "off"}
-    return {**caches, **os.environ, **flags}
+    memory = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
+    return {**caches, **memory, **os.environ, **flags}
 
 
 def run(what: str, command: list[str], source: Path, environ: dict[str, str], log: Path, total: int) -> None:

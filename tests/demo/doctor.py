@@ -16,7 +16,7 @@ from tests.demo.machine import Facts
 
 OK, NOTE, FAIL = "ok", "note", "FAIL"
 
-DISK = {"local": 14e9, "kind": 12e9, "current": 3e9}
+DISK = {"local": 20e9, "kind": 12e9, "current": 3e9}
 """Bytes that a first `make demo` writes below the cache root; it is measured on Debian 12."""
 CHECKOUT = 1e9
 TEST_DISK = 30e9
