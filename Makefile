@@ -4,6 +4,9 @@ PYTHON ?= python3
 # A virtual environment without byte code starts vLLM in twice the time.
 unexport PYTHONDONTWRITEBYTECODE
 export UV_LINK_MODE ?= hardlink
+# Python packages: in uv's own cache where this machine has one, else below ours, so that clean-all removes them.
+CACHES := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
+export UV_CACHE_DIR ?= $(or $(wildcard $(CACHES)/uv),$(or $(SLIDINGSERVE_CACHE),$(CACHES)/slidingserve)/uv)
 PY := .venv/bin/python
 UV := .venv/bin/uv
 PYTEST := .venv/bin/pytest
@@ -79,10 +82,15 @@ test-soak: venv venv-engine ## The slow ones, run before a release
 	$(PYTEST) -q -m soak tests/contract tests/e2e tests/features
 
 # --- see it ---------------------------------------------------------------------------------------------------------
-demo: venv ## The whole path on this machine: cluster, chart, resource, requests, attainment table
+doctor: ## Whether make demo can work on this machine, what it installs, and how long it takes
+	@$(PYTHON) -m tests.demo.doctor
+
+demo: ## The whole path on this machine: cluster, chart, resource, requests, attainment table
+	@$(MAKE) --no-print-directory doctor
+	@$(MAKE) --no-print-directory venv
 	$(PY) -m tests.demo
 
-demo-down: venv ## Take the demo's cluster away; leaves nothing behind
+demo-down: venv ## Take the demo's cluster away; says what stays (caches, packages)
 	$(PY) -m tests.demo down
 
 bench-paper: venv ## The paper's figures and tables, simulated (QUICK=1: minutes; ONLY=figure4; resumable)
@@ -114,4 +122,8 @@ clean: ## Remove the environments and outputs in this checkout
 	rm -rf .venv .venv-engine build .mypy_cache .ruff_cache .pytest_cache
 	find engine-image operator tests benchmarks dashboards -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-cpu bench-operator bench-scale bench-planner bench-simulator golden clean
+clean-all: ## demo-down, clean, and remove caches and Debian packages that this project put here; says how much
+	$(PYTHON) -m tests.cluster.clean
+	@$(MAKE) --no-print-directory clean
+
+.PHONY: help doctor clean-all venv venv-engine pins lint generate check-generated test-unit test-engine test-cluster test-e2e test test-soak demo demo-down bench-paper bench-emulated bench-cpu bench-operator bench-scale bench-planner bench-simulator golden clean

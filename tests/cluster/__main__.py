@@ -11,9 +11,9 @@ from tests.cluster.local import LocalCluster
 _ABOUT = """\
 A real one-node Kubernetes for the tests and the demo.
 
-  CLUSTER=local    this machine, no container engine; root needed (default where no Docker engine answers)
+  CLUSTER=local    this machine, no container engine; root needed (default without Docker or kind)
                    CLUSTER_NUMBER=1 to 9: another one beside it, such as for a second checkout
-  CLUSTER=kind     kind on Docker (default where Docker answers)
+  CLUSTER=kind     kind on Docker (default where both are there)
   CLUSTER=current  the context that kubectl uses now; SLIDINGSERVE_CONTEXT must name it, or you are asked
 
   eval "$(python -m tests.cluster kubeconfig)"    then kubectl and helm talk to it; helm is yours, or ours
@@ -68,7 +68,7 @@ def _run(options: argparse.Namespace) -> None:
         case "load-image":
             cluster.load_image(options.layout, options.name)
         case "kubeconfig":
-            programs = [tools.path("kubectl"), tools.at_hand("helm")]
+            programs = [cluster.kubectl_program(), tools.at_hand("helm")]
             path = ":".join(str(program.parent) for program in programs if program)
             print(f"export KUBECONFIG={cluster.kubeconfig}\nexport PATH={path}:$PATH")
         case "status":

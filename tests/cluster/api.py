@@ -23,8 +23,11 @@ class Cluster(ABC):
     """Always one file with this cluster as its current context; children get it as KUBECONFIG."""
 
     @abstractmethod
-    def up(self) -> None:
-        """Bring it up, with DNS, RBAC, fake GPUs; a no-op where it is up. ClusterError says why it cannot."""
+    def up(self, *, dns: bool = True) -> None:
+        """Bring it up, with DNS, RBAC, fake GPUs; a no-op where it is up. ClusterError says why it cannot.
+
+        dns=False: names of Services need not resolve, so no DNS server is built for it where none is there.
+        """
 
     @abstractmethod
     def down(self, *, drop_images: bool = False) -> None:
@@ -50,6 +53,10 @@ class Cluster(ABC):
         """The environment in which kubectl, helm and Kubernetes clients talk to this cluster."""
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
+    def kubectl_program(self) -> Path:
+        """The kubectl that talks to it: the one built with our Kubernetes."""
+        return tools.path("kubectl")
+
     def kubectl(
         self, *arguments: str, stdin: str | None = None, check: bool = True, timeout: float = 120
     ) -> str:
@@ -63,7 +70,7 @@ class Cluster(ABC):
         self, *arguments: str, stdin: str | None = None, timeout: float = 120
     ) -> subprocess.CompletedProcess[str]:
         """Run kubectl to its end: return code, stdout and stderr."""
-        command = [str(tools.path("kubectl")), *arguments]
+        command = [str(self.kubectl_program()), *arguments]
         return subprocess.run(
             command,
             input=stdin,
@@ -94,8 +101,8 @@ def docker_answers() -> bool:
 
 
 def chosen_kind(environ: Mapping[str, str] = os.environ) -> str:
-    """The kind that CLUSTER names; unset: kind where a Docker engine answers, else local."""
-    kind = environ.get("CLUSTER") or ("kind" if docker_answers() else "local")
+    """The kind that CLUSTER names; unset: kind where it and a Docker engine are there, else local."""
+    kind = environ.get("CLUSTER") or ("kind" if shutil.which("kind") and docker_answers() else "local")
     if kind not in KINDS:
         raise ClusterError(f"CLUSTER={kind!r} is not a kind of cluster; use {', '.join(KINDS)}")
     return kind

@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import hashlib
-import os
 import shutil
 import tempfile
 import time
@@ -11,16 +10,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from tests.cluster import say
+from tests.cluster.needs import cache_root as root
+
+__all__ = [
+    "ClusterError",
+    "Condition",
+    "Users",
+    "digest",
+    "lock",
+    "make",
+    "root",
+    "step",
+    "using",
+    "wait_for",
+]
+
 
 class ClusterError(Exception):
     """What went wrong and what to do about it, in words for the person who runs the harness."""
-
-
-def root() -> Path:
-    """The cache root: `$SLIDINGSERVE_CACHE`, else `slidingserve` below the user's cache directory."""
-    if chosen := os.environ.get("SLIDINGSERVE_CACHE"):
-        return Path(chosen).absolute()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "slidingserve"
 
 
 def digest(*parts: str | Path) -> str:
@@ -45,7 +53,7 @@ def lock(path: Path, waiting: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(waiting, flush=True)
+            say.line(waiting)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
@@ -101,9 +109,9 @@ def make(kind: str, name: str, key: str, build: Callable[[Path], object]) -> Pat
 def step(what: str) -> Iterator[None]:
     """Say what is being done and, when it is done, how long it took."""
     begin = time.monotonic()
-    print(f"{what} ...", flush=True)
+    say.line(f"{what} ...")
     yield
-    print(f"{what}: done in {time.monotonic() - begin:.1f} s", flush=True)
+    say.line(f"{what}: done in {time.monotonic() - begin:.1f} s")
 
 
 Condition = Callable[[], bool]

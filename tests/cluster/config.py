@@ -258,10 +258,13 @@ def write(etc: Path, place: Place) -> None:
         (etc / name).write_text(text)
 
 
-def base_objects(place: Place) -> str:
-    """The manifests of what every cluster has: DNS, and the API server's right to logs and exec."""
-    text = (MANIFESTS / "base.yaml").read_text().replace("CLUSTER_DNS", place.dns)
-    return text.replace("CONFIG_DIGEST", cache.digest(text))
+def base_objects(place: Place, *, dns: bool) -> str:
+    """The manifests of every cluster: the API server's right to logs and exec and, if asked, DNS."""
+    text = (MANIFESTS / "base.yaml").read_text()
+    if not dns:
+        return text
+    server = (MANIFESTS / "dns.yaml").read_text().replace("CLUSTER_DNS", place.dns)
+    return f"{text}---\n{server.replace('CONFIG_DIGEST', cache.digest(server))}"
 
 
 def _server_names(place: Place) -> list[str]:

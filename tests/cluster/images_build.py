@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tests.cluster import cache, debian, images_secrets, oci
+from tests.cluster import cache, debian, images_secrets, oci, say
 from tests.cluster.cache import ClusterError
 
 
@@ -86,7 +86,7 @@ class Builder(ABC):
             for line in process.stdout:
                 tail.append(line)
                 if "STEP " in line or line.startswith("#"):
-                    print(f"  {time.monotonic() - begin:5.0f} s  {line.strip()[:110]}", flush=True)
+                    say.line(f"  {time.monotonic() - begin:5.0f} s  {line.strip()[:110]}")
         output = "".join(tail)
         if process.returncode:
             raise ClusterError(f"{self.program} {arguments[0]} failed:\n{output[-3000:]}")
@@ -205,6 +205,11 @@ def choose() -> Builder:
         )
     debian.require(debian.IMAGES)
     return Buildah()
+
+
+def needs_buildah() -> bool:
+    """Whether no container engine answers, so that images are built by buildah."""
+    return not any(builder.answers() for builder in (Docker(), Podman()))
 
 
 def borrow_blobs(layout: Path) -> None:

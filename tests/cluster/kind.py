@@ -21,7 +21,7 @@ class Kind(Cluster):
     def __init__(self) -> None:
         self.kubeconfig = cache.root() / "kind" / "kubeconfig"
 
-    def up(self) -> None:
+    def up(self, *, dns: bool = True) -> None:
         """`kind create cluster` unless it is there, then the fake GPUs."""
         if not docker_answers():
             raise ClusterError(
@@ -44,6 +44,10 @@ class Kind(Cluster):
         if shutil.which("kind") and docker_answers():
             _kind("delete", "cluster", "--name", NAME, "--kubeconfig", str(self.kubeconfig))
         self.kubeconfig.unlink(missing_ok=True)
+
+    def kubectl_program(self) -> Path:
+        """This machine's own if it fits, so that no Kubernetes is built for one command."""
+        return tools.own("kubectl") or tools.path("kubectl")
 
     def exists(self) -> bool:
         """Whether kind knows it."""

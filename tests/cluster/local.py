@@ -38,12 +38,13 @@ class LocalCluster(Cluster):
         directory = f"cluster-{number}" if number else "cluster"
         return cls(cache.root() / directory, config.numbered(number))
 
-    def up(self) -> None:
+    def up(self, *, dns: bool = True) -> None:
         """Bring the node, its control plane and DNS up; see the module's docstring."""
         _need_root()
+        dns = dns or tools.at_hand("coredns") is not None
         debian.require(debian.LOCAL_CLUSTER)
         tools.path("kc")
-        images = base_images()
+        images = base_images(dns=dns)
         with self._lock():
             begin = time.monotonic()
             if not self.node.booted():
@@ -57,10 +58,11 @@ class LocalCluster(Cluster):
             _say(begin, "API server ready")
             for component in self.node.components:
                 self.node.start(component)
-            self.kubectl("apply", "-f", "-", stdin=config.base_objects(self.place))
+            self.kubectl("apply", "-f", "-", stdin=config.base_objects(self.place, dns=dns))
             self._wait("kubelet", self._node_ready)
             _say(begin, "node ready")
-            self._wait("kube-proxy", self._dns_ready)
+            if dns:
+                self._wait("kube-proxy", self._dns_ready)
             _say(begin, f"up; export KUBECONFIG={self.kubeconfig}")
 
     def down(self, *, drop_images: bool = False) -> None:

@@ -105,12 +105,10 @@ class Containerd:
         return self.node.run(*CTR, *arguments, check=check)
 
 
-def base_images() -> list[tuple[Path, str]]:
-    """Layout and name of what every cluster needs: pause and CoreDNS."""
-    return [
-        (binary_image("pause", config.PAUSE_IMAGE, {"User": "65535:65535"}), config.PAUSE_IMAGE),
-        (binary_image("coredns", config.COREDNS_IMAGE), config.COREDNS_IMAGE),
-    ]
+def base_images(*, dns: bool) -> list[tuple[Path, str]]:
+    """Layout and name of what every cluster needs: pause and, for DNS, CoreDNS."""
+    pause = binary_image("pause", config.PAUSE_IMAGE, {"User": "65535:65535"}), config.PAUSE_IMAGE
+    return [pause, (binary_image("coredns", config.COREDNS_IMAGE), config.COREDNS_IMAGE)] if dns else [pause]
 
 
 def binary_image(

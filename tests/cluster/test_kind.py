@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import oci, tools
-from tests.cluster.api import docker_answers
+from tests.cluster.api import chosen_kind, docker_answers
 from tests.cluster.cache import ClusterError
 from tests.cluster.kind import Kind
 
@@ -48,6 +48,13 @@ def test_up_creates_the_cluster_once_and_fakes_gpus_each_time(calls: Path) -> No
     ]
     assert len(patches) == 2
     assert '"nvidia.com/gpu": "8"' in patches[0]
+
+
+def test_kind_is_the_default_only_where_docker_and_kind_are_both_there(calls: Path) -> None:
+    assert chosen_kind({}) == "kind"
+    (calls.parent / "kind").unlink()
+    assert chosen_kind({}) == "local"
+    assert chosen_kind({"CLUSTER": "kind"}) == "kind"
 
 
 def test_an_image_is_loaded_as_an_archive_of_its_layout(calls: Path, tmp_path: Path) -> None:

@@ -5,22 +5,29 @@ tools` does the same by hand. All are static and share one set of flags: another
 anew.
 """
 
+import functools
 import json
-import os
+import re
 import shutil
 import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster import cache, golang
+from tests.cluster import cache, compile, golang
 from tests.cluster.cache import ClusterError
 
 KUBERNETES = "v1.34.3"
 HERE = Path(__file__).parent
 APPLETS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl")
-LONG = 30.0
-"""Seconds after which a build says that it is still at it."""
+
+OWN = {
+    "kubectl": (("version", "--client"), (1, 33), (1, 35)),
+    "helm": (("version", "--short"), (3, 17), (4, 99)),
+}
+"""Programs of the machine's that may serve instead: how to ask for the version; oldest and newest that do.
+
+kubectl may be one minor version from the cluster's; Helm 3.17 is the first with --take-ownership.
+"""
 
 
 @dataclass(frozen=True)
@@ -100,10 +107,24 @@ def path(name: str) -> Path:
 
 
 def at_hand(name: str) -> Path | None:
-    """The binary `name` if it is in the cache; nothing is built."""
+    """The binary `name` if it is in the cache; nothing is built or fetched."""
     row = _row(name)
+    if not golang.at_hand():
+        return None
     binary = cache.root() / "tools" / f"{row.name}-{_key(row)}" / name
     return binary if binary.exists() else None
+
+
+@functools.cache
+def own(name: str) -> Path | None:
+    """This machine's own kubectl or helm, if it is recent enough for a cluster of ours."""
+    program, (arguments, oldest, newest) = shutil.which(name), OWN[name]
+    if program is None:
+        return None
+    said = subprocess.run([program, *arguments], capture_output=True, text=True, check=False).stdout
+    numbers = re.search(r"v(\d+)\.(\d+)", said)
+    recent = numbers is not None and oldest <= (int(numbers[1]), int(numbers[2])) <= newest
+    return Path(program) if recent else None
 
 
 def _row(name: str) -> Tool:
@@ -125,68 +146,57 @@ def module_dir(name: str) -> Path:
 def source(module: str, version: str) -> Path:
     """The unpacked Go module, fetched if it is not there. Read-only."""
     command = [golang.command(), "mod", "download", "-json", f"{module}@{version}"]
-    answer = subprocess.run(command, env=_environment(), capture_output=True, text=True, check=False)
+    answer = subprocess.run(command, env=compile.environment(), capture_output=True, text=True, check=False)
     if answer.returncode:
         raise ClusterError(f"go mod download {module}@{version} failed: {answer.stderr or answer.stdout}")
     return Path(json.loads(answer.stdout)["Dir"])
 
 
-def _environment() -> dict[str, str]:
-    return {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
-
-
 def _build(tool: Tool, work: Path) -> None:
     """Build `tool` into the directory `work` under its own name."""
     package = f"{tool.module}/{tool.package}".rstrip("/")
-    stamps = " ".join(f"-X {key}={value}" for key, value in tool.stamps.items())
-    flags = ["-trimpath", "-ldflags", f"-s -w {stamps}".strip(), *(["-tags", tool.tags] if tool.tags else [])]
     binary, source = work / tool.name, work / "source"
-    environment = _environment()
+    environment = compile.environment()
+    verb, flags, target = ["build", "-o", str(binary)], _flags(tool), package
     match tool.how:
         case "source":
-            source = HERE / tool.package
-            command = [golang.command(), "build", *flags, "-mod=readonly", "-o", str(binary), "."]
+            source, target = HERE / tool.package, "."
+            flags.append("-mod=readonly")
         case "install":
-            source.mkdir()
             environment["GOBIN"] = str(work)
-            command = [golang.command(), "install", *flags, f"{package}@{tool.version}"]
+            _module(source, tool)
+            verb, target = ["install"], f"{package}@{tool.version}"
         case "require":
-            source.mkdir()
-            required = "".join(f"require {module} {tool.version}\n" for module in (tool.module, *tool.also))
-            (source / "go.mod").write_text(f"module slidingserve.dev/tools\n\ngo 1.26.0\n\n{required}")
-            command = [golang.command(), "build", *flags, "-mod=mod", "-o", str(binary), package]
+            _module(source, tool)
+            flags.append("-mod=mod")
         case "copy":
             shutil.copytree(module_dir(tool.name), source, copy_function=shutil.copyfile)
             for directory in [source, *(path for path in source.rglob("*") if path.is_dir())]:
                 directory.chmod(0o755)
-            command = [golang.command(), "build", *flags, "-o", str(binary), f"./{tool.package}"]
+            target = f"./{tool.package}"
         case _:
             raise ClusterError(
                 f"tool {tool.name}: how={tool.how!r} is none of source, install, require, copy"
             )
-    _compile(f"build {tool.name} {tool.version}", command, source, environment, work / "log")
+    # `go list` takes no package@version: what that one needs is asked of a module that requires it.
+    asked = ([package], [*flags, "-mod=mod"]) if tool.how == "install" else ([target], flags)
+    total = compile.stale(*asked, source, environment)
+    stamps = " ".join(f"-X {key}={value}" for key, value in tool.stamps.items())
+    command = [golang.command(), *verb, "-v", *flags, "-ldflags", f"-s -w {stamps}".strip(), target]
+    compile.run(f"build {tool.name} {tool.version}", command, source, environment, work / "log", total)
     if source.parent == work:
         shutil.rmtree(source)
     for link in tool.links:
         (work / link).symlink_to(tool.name)
 
 
-def _compile(what: str, command: list[str], source: Path, environment: dict[str, str], log: Path) -> None:
-    """Run the compiler at low priority, saying now and then that it still runs."""
-    with cache.step(what), log.open("w") as output:
-        begin = time.monotonic()
-        process = subprocess.Popen(
-            ["nice", "-n", "5", *command],
-            cwd=source,
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        while process.poll() is None:
-            try:
-                process.wait(LONG)
-            except subprocess.TimeoutExpired:
-                print(f"  {what}: {time.monotonic() - begin:.0f} s, still compiling", flush=True)
-    if process.returncode:
-        raise ClusterError(f"{what} failed ({process.returncode}):\n" + log.read_text()[-3000:])
-    log.unlink()
+def _flags(tool: Tool) -> list[str]:
+    """One set for all tools. Nothing is inlined (-l): it takes a third off the time of a build."""
+    return ["-trimpath", "-gcflags=all=-l", *(["-tags", tool.tags] if tool.tags else [])]
+
+
+def _module(source: Path, tool: Tool) -> None:
+    """A module of ours that requires the tool's."""
+    source.mkdir()
+    required = "".join(f"require {module} {tool.version}\n" for module in (tool.module, *tool.also))
+    (source / "go.mod").write_text(f"module slidingserve.dev/tools\n\ngo 1.26.0\n\n{required}")

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from slidingserve.bench import report
 
-from tests.cluster import api, cache, tools
+from tests.cluster import api, cache, clean
 from tests.cluster.api import Cluster
 from tests.cluster.cache import ClusterError
-from tests.demo import install, leftovers, summary
+from tests.demo import install, leftovers, prepare, summary
 from tests.demo.compare import DemoError, compare
 from tests.demo.engine import Engine
 from tests.demo.kube import Kube, load
@@ -58,11 +58,10 @@ def up() -> None:
     resource = load(install.EXAMPLE)[0]
     name = resource["metadata"]["name"]
     kube = Kube(cluster, NAMESPACE)
-    with step(1, f"cluster ({cluster.kind})"):
-        for tool in ("kubectl", "helm"):
-            tools.path(tool)
-        cluster.up()
-    with step(2, "images of the operator and of a CPU engine, and the operator by its Helm chart"):
+    with step(1, "programs and images, built side by side where they are not here yet"):
+        prepare.prepare(cluster)
+    with step(2, f"cluster ({cluster.kind}), and the operator in it by its Helm chart"):
+        cluster.up(dns=False)
         install.install_chart(cluster)
     with step(3, f"kubectl apply -f {install.EXAMPLE.relative_to(install.ROOT)}"):
         kube.ensure_namespace()
@@ -88,8 +87,8 @@ def _announce(cluster: Cluster) -> None:
     console.print(
         f"SlidingServe demo. It uses {where},\n"
         f"builds tools and images once into {cache.root()}, installs missing\n"
-        "Debian packages with apt, and puts an operator and one CPU engine into the cluster. The first time\n"
-        "takes long, since tools and images are built; after that it takes minutes. Safe to run again;\n"
+        "Debian packages with apt, and puts an operator and one CPU engine into the cluster. `make doctor`\n"
+        "says what that is and how long it takes. No GPU is used or needed. Safe to run again;\n"
         "`make demo-down` takes it away. Two shared cores make this a demonstration, not a benchmark."
     )
 
@@ -146,7 +145,13 @@ def down() -> None:
     found = leftovers.look(cluster)
     if found:
         raise DemoError("left behind:\n  " + "\n  ".join(found))
-    console.print("Nothing is left: " + leftovers.LOOKED_FOR)
+    console.print("Nothing of it runs any more: " + leftovers.LOOKED_FOR)
+    if stays := clean.stays():
+        console.print(
+            "What stays makes the next `make demo` short; `make clean-all` removes it:", markup=False
+        )
+        for line in stays:
+            console.print(f"  {line}", markup=False)
 
 
 def main(arguments: list[str]) -> int:

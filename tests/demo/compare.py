@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +24,19 @@ class Totals:
     results: list[Result] = field(default_factory=list)
 
 
+PATIENCE = 900.0
+"""Seconds that a request may take: on a busy machine its promise is long broken, but it is answered."""
+
+
 class DemoError(RuntimeError):
     """The demo cannot go on; the text is for the user."""
+
+
+def busy(load: float, cores: int) -> str:
+    """What to do about a machine that has too much else to do; empty for one that has not."""
+    if load < 2 * cores:
+        return ""
+    return f"This machine is busy (load {load:.0f} on {cores} cores): try again when it is quiet."
 
 
 def run_block(engine: Engine, model: str, number: int, load: Load, observer: Observer) -> Totals:
@@ -34,11 +46,12 @@ def run_block(engine: Engine, model: str, number: int, load: Load, observer: Obs
     """
     engine.wait_drained()
     before = kept_by_class(engine.metrics())
-    target = Target(engine.api, model, load.seed, timeout=180, cache_salt=f"demo-block-{number}")
+    target = Target(engine.api, model, load.seed, timeout=PATIENCE, cache_salt=f"demo-block-{number}")
     results = asyncio.run(replay(load.items(), target, observer=observer))
     failed = [result for result in results if not result.ok]
     if failed:
-        raise DemoError(f"{len(failed)} of {len(results)} requests failed, the first with: {failed[0].error}")
+        first = f"{len(failed)} of {len(results)} requests failed, the first with: {failed[0].error}"
+        raise DemoError(f"{first}. {busy(os.getloadavg()[0], os.cpu_count() or 1)}".strip())
     engine.wait_drained()
     after = kept_by_class(engine.metrics())
     counted = {name: kept - before.get(name, Kept()) for name, kept in after.items()}

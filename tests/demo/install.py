@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.cluster import images, tools
+from tests.cluster import images
 from tests.cluster.api import Cluster
 from tests.cluster.cache import ClusterError
+from tests.demo import prepare
 from tests.demo.kube import Kube
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ Say = Callable[[str], None]
 
 def helm(cluster: Cluster, *arguments: str, timeout: float = 240) -> str:
     """Run helm against the cluster; ClusterError with its words on failure."""
-    command = [str(tools.path("helm")), *arguments]
+    command = [str(prepare.helm()), *arguments]
     done = subprocess.run(
         command, env=cluster.environment(), capture_output=True, text=True, timeout=timeout, check=False
     )

@@ -15,7 +15,6 @@ from typing import Any
 
 import yaml
 
-from tests.cluster import tools
 from tests.cluster.api import Cluster
 from tests.polling import until as until
 
@@ -146,7 +145,7 @@ class Reach:
 
     def _base(self) -> str:
         if not self._proxy:
-            command = [str(tools.path("kubectl")), "proxy", "--port=0"]
+            command = [str(self.cluster.kubectl_program()), "proxy", "--port=0"]
             process = subprocess.Popen(
                 command,
                 env=self.cluster.environment(),

@@ -12,6 +12,7 @@ from tests.cluster.cache import ClusterError
 from tests.cluster.config import numbered
 from tests.cluster.current import CurrentContext
 from tests.demo import install, leftovers, summary
+from tests.demo.compare import busy
 from tests.demo.engine import Kept, kept_by_class, unfinished
 from tests.demo.install import EXAMPLE
 from tests.demo.kube import load, until
@@ -123,3 +124,8 @@ def test_resources_of_somebody_else_keep_the_operator_and_its_crd(monkeypatch: p
     with pytest.raises(ClusterError, match="production/chat would go with them"):
         install.uninstall_chart(Theirs())
     assert set(calls) == {"get"}
+
+
+def test_a_busy_machine_is_named_as_the_likely_reason_of_a_failed_request() -> None:
+    assert busy(14.5, 2) == "This machine is busy (load 14 on 2 cores): try again when it is quiet."
+    assert busy(1.5, 2) == ""

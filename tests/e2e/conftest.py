@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import monitoring
+from tests.cluster import monitoring, tools
 from tests.cluster.api import Cluster
 from tests.cluster.monitoring import Prometheus
 from tests.demo import install
@@ -65,6 +65,7 @@ def prometheus(cluster: Cluster) -> Prometheus:
 @pytest.fixture(scope="session")
 def kube(cluster: Cluster, prometheus: Prometheus) -> Iterator[Kube]:
     """An empty namespace under a freshly installed operator."""
+    tools.path("helm")  # the tested one, whatever this machine has
     was_installed = install.is_installed(cluster)
     install.install_chart(cluster, monitoring=True)
     found = Kube(cluster, NAMESPACE)

@@ -31,6 +31,7 @@ def _run(options: argparse.Namespace) -> None:
     prometheus = monitoring.Prometheus(cluster)
     match options.command:
         case "install":
+            cluster.up()  # with DNS, which the demo's cluster does without
             monitoring.install(cluster)
         case "uninstall":
             monitoring.uninstall(cluster)
