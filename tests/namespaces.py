@@ -21,7 +21,5 @@ def inside(setting: str, command: Sequence[str]) -> list[str]:
 
 def run(setting: str, command: Sequence[str], **options: Any) -> str:
     """What `command` prints there. Raises CalledProcessError."""
-    done = subprocess.run(
-        inside(setting, command), check=True, stdout=subprocess.PIPE, text=True, **{"timeout": 120, **options}
-    )
-    return done.stdout
+    options = {"timeout": 120, "check": True, "stdout": subprocess.PIPE, "text": True, **options}
+    return str(subprocess.run(inside(setting, command), **options).stdout)

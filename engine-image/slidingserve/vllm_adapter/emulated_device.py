@@ -79,7 +79,7 @@ class Rows:
         try:
             yield
         except OSError as error:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, AttributeError):
                 self._file.close()
             what = f"--emulate-log {self._path}: it cannot be written ({error.strerror})"
             raise EmulationError(f"{what}; make room, or give another file") from None

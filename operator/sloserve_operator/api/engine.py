@@ -62,6 +62,8 @@ class EngineState(Model):
     fallback: Fallback | None = None
     policy: str | None = None
     alpha: float | None = None
+    compiling: str = ""
+    """The policy asked for, while its code is made and the one before it decides."""
     unknown_keys: list[str] = Field(default_factory=list)
     classes: dict[str, ClassCount] = Field(default_factory=dict)
     predictor: PredictorState | None = None
