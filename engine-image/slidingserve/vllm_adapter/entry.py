@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from slidingserve.server import address, logs
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import FALLBACK_REASON, NO_HOOKS, Runtime
-from slidingserve.vllm_adapter import failure, gate, supervisor
+from slidingserve.vllm_adapter import failure, gate, hub_start, supervisor
 
 logger = logging.getLogger("vllm.slidingserve")
 
@@ -31,9 +31,12 @@ def run(runtime: Runtime) -> NoReturn:
 def serve(runtime: Runtime) -> None:
     """What the child does: `run` without its end."""
     found = gate.installed_version()
-    problem = gate.check_version(found) or gate.check_hooks()
+    problem = gate.check_version(found)
     if problem and not found:
         raise LaunchError(problem)
+    if not problem:
+        ask_the_hub(runtime)
+        problem = gate.check_hooks()
     if problem and not runtime.fallback_allowed:
         raise LaunchError(f"{problem}, or start with --fallback to serve with vLLM's own scheduler")
     if problem:
@@ -54,6 +57,17 @@ def serve(runtime: Runtime) -> None:
         else:
             traceback.print_exc()
         sys.exit(1)
+
+
+def ask_the_hub(runtime: Runtime) -> None:
+    """Find out before all else, once, whether the model can be had; end with a line where it cannot."""
+    try:
+        hub_start.prepare(sys.argv)
+    except hub_start.HubError as error:
+        failure.note(runtime, str(error))
+        sys.exit(1)
+    except Exception:  # what fails in an unforeseen way is vLLM's to meet
+        logger.exception("slidingserve: the model hub was not asked")
 
 
 def listen_on_both_families() -> None:
