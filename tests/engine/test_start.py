@@ -42,8 +42,8 @@ def test_an_engine_that_is_stopped_while_it_starts_hears_it(tmp_path: Path) -> N
 
 def test_the_fallback_serves_with_vllms_own_scheduler_and_says_so(tmp_path: Path) -> None:
     arguments = ("--emulate", hardware.names()[0], "--fallback", "--scheduling-policy", "priority")
-    arguments = (*arguments, "--log-json")
-    engine = start(Path("tiny"), tmp_path, *arguments)  # no model to load: a process less to start
+    # No model to load: a process less to start.
+    engine = start(Path("tiny"), tmp_path, *arguments, "--log-json")
     try:
         state = engine.state()
         assert "--scheduling-policy priority" in state["fallback"]["reason"]
