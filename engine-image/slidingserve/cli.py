@@ -80,6 +80,10 @@ def serve(
             "--fallback", help="Where the gate refuses, serve with vLLM's own scheduler and say so."
         ),
     ] = False,
+    log_json: Annotated[
+        bool,
+        typer.Option("--log-json", help="Log JSON, one object a line; SLIDINGSERVE_LOG=json does the same."),
+    ] = False,
     emulate: Annotated[
         str | None,
         _emulation_option(
@@ -110,6 +114,7 @@ def serve(
 
     slidingserve serve --emulate rtx3090-tp2-llama3.1-8b --port 8000
     """
+    from slidingserve.server import logs
     from slidingserve.server.emulation import Emulation
     from slidingserve.server.launch import LaunchError, prepare
 
@@ -132,6 +137,7 @@ def serve(
                 profile_dir=profile_dir,
                 calibration_seconds=calibration_seconds,
                 emulate=emulation,
+                log_json=log_json or logs.as_json(),
             )
             os.environ.update(launch.env)
             sys.argv = list(launch.argv)
@@ -139,7 +145,10 @@ def serve(
 
             run(launch.runtime)
     except LaunchError as error:
-        command_line.complain("slidingserve", error)
+        if log_json or logs.as_json():
+            logs.say(str(error), json_line=True)
+        else:
+            command_line.complain("slidingserve", error)
         raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
         raise typer.Exit(command_line.status_of(error)) from None

@@ -17,6 +17,8 @@ from typer.main import get_command
 
 # The base of all that the parser refuses. It has no public name: typer brings a click of its own.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_EXTRAS = {"matplotlib": "pip install 'slidingserve[report]', in a checkout: make venv"}
+_ENGINE = "pip install 'slidingserve[gpu]' or 'slidingserve[cpu]', in a checkout: make venv-engine"
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
@@ -54,6 +56,11 @@ def run(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> int:
     _name_values(command)
     try:
         return command(args=args, prog_name=name, standalone_mode=False) or 0
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] == __package__:
+            raise  # a fault of ours
+        complain(name, missing(error.name))
+        return 2
     except _UsageError as error:
         context = getattr(error, "ctx", None)
         place = context.command_path if context else name
@@ -79,6 +86,16 @@ def _name_values(command: Any) -> None:
 
 
 _VALUES = {"int": "N", "float": "X", "str": "TEXT", "Path": "PATH"}
+
+
+def missing(module: str | None) -> str:
+    """That what this command needs is not installed, and how to install it. `module`: what Python did not
+    find."""
+    what = str(module).partition(".")[0]
+    if what in _EXTRAS:
+        return f"{what} is not installed in this environment; install it: {_EXTRAS[what]}"
+    reason = "" if what == "vllm" else f" (no module named {what})"
+    return f"vLLM is not installed in this environment{reason}; install it: {_ENGINE}"
 
 
 def complain(command: str, text: object) -> None:

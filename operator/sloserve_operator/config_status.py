@@ -53,6 +53,9 @@ def _refusal(pod: PodView, config: Written) -> str:
 def _report_of(pod: PodView) -> str:
     if pod.state is None or not pod.state.applied.revision:
         return f"{pod.name} has not reported yet"
+    if pod.state.compiling:
+        kept = f"generation {pod.state.applied.generation} stays in force"
+        return f"{pod.name} compiles policy {pod.state.compiling}; until that is done, {kept}"
     return f"{pod.name} has generation {pod.state.applied.generation}"
 
 

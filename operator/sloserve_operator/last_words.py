@@ -18,6 +18,8 @@ MODEL_FAULTS = (
     (Reason.TOKEN_REFUSED, re.compile(r"token refused: |Invalid credentials in Authorization header")),
     (Reason.TOKEN_MISSING, re.compile(r"token missing: ")),
     (Reason.MODEL_NOT_FOUND, re.compile(r"model not found: ")),
+    (Reason.HUB_BUSY, re.compile(r"hub busy: ")),
+    (Reason.HUB_UNREACHABLE, re.compile(r"hub away: ")),
     (
         Reason.TOKEN_REFUSED,
         re.compile(r"403 Client Error.*(gated|restricted|authorized)", re.DOTALL),
@@ -35,6 +37,9 @@ REMEDIES = {
     Reason.MODEL_NOT_FOUND: "Correct spec.model.uri or spec.model.revision; of a private model, set"
     " spec.model.tokenSecretRef",
     Reason.TOKEN_MISSING: "Set spec.model.tokenSecretRef to a Secret that holds a token",
+    Reason.HUB_BUSY: "The container is started again by itself, later each time; with"
+    " spec.storage.modelCache a model that is there whole starts without the hub",
+    Reason.HUB_UNREACHABLE: "The container is started again by itself, later each time",
     Reason.TOKEN_REFUSED: "Put a token that may read the model into the Secret of spec.model.tokenSecretRef",
 }
 

@@ -146,6 +146,16 @@ def _ready(engine: Served) -> bool:
     return answer.status_code == 200
 
 
+def ends_with_its_killed_core(engine: Served) -> None:
+    """Kill its core as the kernel does that runs out of memory, and see that status and last line say so."""
+    core = next(int(process["pid"]) for process in engine.state()["processes"] if process["role"] == "core")
+    os.kill(core, signal.SIGKILL)
+    assert engine.process.wait(120) == 1
+    last = engine.log.read_text().splitlines()[-1]
+    assert last.startswith("slidingserve: the engine core EngineCore")
+    assert last.endswith(f"(pid {core}) was ended by signal 9 (SIGKILL)")
+
+
 def wait(condition: Callable[[], bool], what: str, seconds: float = 20.0) -> None:
     """Poll until `condition` holds; an AssertionError says what did not happen."""
     end = time.monotonic() + seconds

@@ -18,7 +18,7 @@ from slidingserve.server import state
 from slidingserve.server.drain import REASON, cancel, drain
 from slidingserve.server.runtime import Runtime
 
-from tests.engine.served import Served, start, wait
+from tests.engine.served import Served, ends_with_its_killed_core, start, wait
 from tests.engine.service import Service
 from tests.engine.test_emulated import NAME
 from tests.streams import Clients
@@ -35,13 +35,13 @@ ARGUMENTS = (
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[int], list[Served]]]:
     """So many engines that run; what a test has stopped is replaced for the next. The first one has two API
-    servers, and is the first that a test gets."""
+    servers, and is the first that a test gets; so has the third, which is left in the end."""
     made: list[Served] = []
 
     def at_least(number: int) -> list[Served]:
         alive = [engine for engine in made if engine.process.poll() is None]
         while len(alive) < number:
-            more = () if made else ("--api-server-count", str(API_SERVERS))
+            more = ("--api-server-count", str(API_SERVERS)) if len(made) in (0, 2) else ()
             made.append(start(Path("tiny"), tmp_path_factory.mktemp("engine"), *ARGUMENTS, *more))
             alive.append(made[-1])
         return alive[:number]
@@ -171,3 +171,12 @@ async def test_the_same_pause_without_the_drain_loses_requests(
         await stop(leaves)
         await clients.one_more_each()
     assert clients.lost
+    assert leaves.process.returncode == 0, "a stop that was asked for is a success all the same"
+
+
+def test_a_killed_core_is_the_last_line_of_several_api_servers_too(
+    running: Callable[[int], list[Served]],
+) -> None:
+    (engine,) = running(1)
+    assert sum(process["role"] == "api" for process in engine.state()["processes"]) == API_SERVERS
+    ends_with_its_killed_core(engine)

@@ -16,7 +16,7 @@ from slidingserve import hardware
 from slidingserve.server.emulation import Emulation, write_model
 
 from tests.engine.loads import Make, preempted
-from tests.engine.served import Served, start
+from tests.engine.served import Served, ends_with_its_killed_core, start, wait
 
 NAME = "a100-tp1-llama3.1-8b" if "a100-tp1-llama3.1-8b" in hardware.names() else hardware.names()[0]
 PROFILE = hardware.get(NAME)
@@ -180,3 +180,17 @@ def test_the_log_holds_each_batch_in_the_devices_own_time(emulated: Served) -> N
     assert all(before["end"] <= after["start"] + 1e-5 for before, after in pairwise(rows))
     state = json.dumps(emulated.state())
     assert '"fallback": null' in state
+
+
+def test_probes_that_went_well_leave_no_line_and_those_that_failed_do(emulated: Served) -> None:
+    emulated.get("/health")
+    emulated.get("/v1/none")
+    wait(lambda: '"GET /v1/none HTTP/1.1" 404' in emulated.log.read_text(), "that one is told")
+    lines = [line for line in emulated.log.read_text().splitlines() if '"GET /' in line]
+    assert [line for line in lines if line.endswith("200 OK")] == []
+    assert any("/slidingserve/v1/ready" in line and "503" in line for line in lines), "before it was ready"
+
+
+def test_a_core_that_is_killed_is_the_last_line_and_no_success(emulated: Served) -> None:
+    """Last, as it ends the engine. vLLM calls it a success: exit status 0, "Finished server process"."""
+    ends_with_its_killed_core(emulated)

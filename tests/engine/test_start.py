@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from slidingserve import hardware
 
 from tests.engine.served import ARGUMENTS, start, wait
+from tests.namespaces import IPV6_ALONE, run
 
 
 def test_an_engine_that_cannot_be_planned_is_refused_in_one_line(tiny_model: Path, tmp_path: Path) -> None:
@@ -40,7 +42,8 @@ def test_an_engine_that_is_stopped_while_it_starts_hears_it(tmp_path: Path) -> N
 
 def test_the_fallback_serves_with_vllms_own_scheduler_and_says_so(tmp_path: Path) -> None:
     arguments = ("--emulate", hardware.names()[0], "--fallback", "--scheduling-policy", "priority")
-    engine = start(Path("tiny"), tmp_path, *arguments)  # no model to load: a process less to start
+    # No model to load: a process less to start.
+    engine = start(Path("tiny"), tmp_path, *arguments, "--log-json")
     try:
         state = engine.state()
         assert "--scheduling-policy priority" in state["fallback"]["reason"]
@@ -52,3 +55,42 @@ def test_the_fallback_serves_with_vllms_own_scheduler_and_says_so(tmp_path: Path
         assert engine.state()["classes"]["dialogue"]["good"] == 1
     finally:
         engine.stop()
+    every_record_is_json(engine.log.read_text())
+
+
+def every_record_is_json(log: str) -> None:
+    """What vLLM's processes log by --log-json; PyTorch's own lines stay as they are."""
+    records = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    assert {"APIServer", "EngineCore"} <= {record.get("process") for record in records}
+    assert any(record["message"].startswith("fallback to vLLM's own") for record in records), "ours"
+    assert any(record["logger"] == "uvicorn.error" for record in records)
+    others = [line for line in log.splitlines() if not line.startswith("{")]
+    assert [line for line in others if "INFO" in line or "WARNING" in line] == []
+
+
+IN_THE_NAMESPACE = """
+import json, signal, subprocess, sys, time, urllib.request
+def ask(path, body=None):
+    request = urllib.request.Request(f"http://[::1]:8000{path}", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return json.loads(answer.read())
+engine = subprocess.Popen(sys.argv[1:], stdout=sys.stderr)
+while engine.poll() is None:
+    try:
+        ask("/slidingserve/v1/ready")
+        break
+    except OSError:
+        time.sleep(0.2)
+body = {"model": "tiny", "prompt": "hello", "max_tokens": 8}
+text = ask("/v1/completions", json.dumps(body).encode())["choices"][0]["text"]
+engine.send_signal(signal.SIGTERM)
+print(len(text), engine.wait(60))
+"""
+
+
+def test_an_engine_serves_where_there_is_ipv6_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "slidingserve.cli", "serve", "tiny", "--emulate", hardware.names()[0]]
+    command += ["--state-dir", str(tmp_path / "state"), "--calibration-seconds", "0"]
+    with (tmp_path / "log").open("w") as log:
+        said = run(IPV6_ALONE, [sys.executable, "-c", IN_THE_NAMESPACE, *command], stderr=log, timeout=400)
+    assert said == "8 0\n", (tmp_path / "log").read_text()[-3000:]

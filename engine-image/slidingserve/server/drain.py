@@ -103,16 +103,35 @@ class Drain:
 
 @dataclass(frozen=True)
 class Drained:
-    """How a drain ended: after so many seconds, with so many requests still open."""
+    """How a drain ended: after so many seconds, with so many requests still open.
+
+    `silent`: API servers that did not report since it began. `gone`: the engine ended meanwhile.
+    """
 
     seconds: float
     open: int
     done: bool
+    silent: int = 0
+    gone: bool = False
 
     def __str__(self) -> str:
+        if self.gone:
+            return f"the engine ended by itself after {self.seconds:.1f} s: there is nothing left to drain"
         if self.done:
             return f"drained in {self.seconds:.1f} s: no request is open"
-        return f"not drained within {self.seconds:.1f} s: {self.open} requests are open and will be cut"
+        return f"not drained within {self.seconds:.1f} s: {self._why()}"
+
+    def _why(self) -> str:
+        """What a stop would meet now."""
+        said = []
+        if self.open:
+            requests = "1 request is" if self.open == 1 else f"{self.open} requests are"
+            said.append(f"{requests} open and will be cut")
+        if self.silent:
+            servers = "1 API server has" if self.silent == 1 else f"{self.silent} API servers have"
+            said.append(f"{servers} not reported, and what is open there will be cut")
+        idle = "no request is open, but clients may still use connections that they keep; give it more time"
+        return "; ".join(said) or idle
 
 
 def drain(
@@ -140,13 +159,16 @@ def drain(
     while True:
         reports = [d.get("drain") for d in state.read_all(runtime.process_dir) if d["role"] == "api"]
         open_requests = sum(report["open"] for report in reports if report)
+        silent = sum(report is None for report in reports)
         # Without an API server there was never a connection.
         done = all(report is not None and report["done"] for report in reports)
         elapsed = clock() - begin
-        if (done and (elapsed >= wait or not reports)) or not _runs(state_dir):
+        if not _runs(state_dir):
+            return Drained(elapsed, 0, True, gone=True)
+        if done and (elapsed >= wait or not reports):
             return Drained(elapsed, open_requests, True)
         if elapsed >= wait + timeout:
-            return Drained(elapsed, open_requests, False)
+            return Drained(elapsed, open_requests, False, silent)
         sleep(POLL_SECONDS)
 
 

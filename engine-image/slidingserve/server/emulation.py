@@ -13,8 +13,11 @@ import os
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from slidingserve.command_line import missing
 
 if TYPE_CHECKING:
     from slidingserve.hardware import Hardware
@@ -79,6 +82,15 @@ def checked(emulation: Emulation) -> Hardware:
     if emulation.log is not None and not emulation.log.absolute().parent.is_dir():
         raise EmulationError(f"--emulate-log {emulation.log}: its directory does not exist; make it first")
     return hardware.get(emulation.profile)
+
+
+def writable(emulation: Emulation) -> None:
+    """Whether this environment has what writes the model, which comes with vLLM. Raises EmulationError with
+    what to install."""
+    try:
+        import_module("slidingserve.bench.demo_model")
+    except ModuleNotFoundError as error:
+        raise EmulationError(f"--emulate {emulation.profile}: {missing(error.name)}") from None
 
 
 def fingerprint(emulation: Emulation) -> str:

@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from pathlib import Path
 from slidingserve import processor
 from slidingserve.config import ConfigError, loads
 from slidingserve.processor import ProcessorError
-from slidingserve.server import emulation
+from slidingserve.server import address, emulation, logs
 from slidingserve.server.emulation import Emulation, EmulationError
 from slidingserve.server.live import FILE, read_promises, unreadable
 from slidingserve.server.runtime import Runtime
@@ -66,6 +65,7 @@ def prepare(
     profile_dir: Path | None = None,
     calibration_seconds: float | None = None,
     emulate: Emulation | None = None,
+    log_json: bool = False,
 ) -> Launch:
     """Check the arguments, make and wipe the state directory, and say how to start vLLM.
 
@@ -78,11 +78,15 @@ def prepare(
             )
     if config_dir is not None:
         _check_config(config_dir)
+    if log_json:
+        _check_log(vllm_args)
     compiled = {**compiled_env(), **processor_env()}
     os.environ.update(compiled)  # a hardware profile is compiled code too
     try:
         # Checked before anything is made.
         profile = None if emulate is None else emulation.checked(emulate)
+        if emulate is not None:
+            emulation.writable(emulate)
     except EmulationError as error:
         raise LaunchError(str(error)) from None
     runtime = Runtime(
@@ -99,6 +103,9 @@ def prepare(
         "PROMETHEUS_MULTIPROC_DIR": str(runtime.metrics_dir),
         "VLLM_PLUGINS": plugin_list(os.environ.get("VLLM_PLUGINS")),
     }
+    if log_json:
+        env |= logs.write_configuration(runtime.state_dir)
+    vllm_args = address.arguments(vllm_args)
     argv = ["vllm", "serve", *([model] if model else []), *vllm_args]
     if emulate is not None and profile is not None:
         env |= {**emulate.to_env(), **EMULATED_ENV}
@@ -106,6 +113,16 @@ def prepare(
         argv[2:] = emulation.vllm_arguments(profile, model or emulate.profile, vllm_args, directory)
     argv += ["--scheduler-cls", SCHEDULER, "--middleware", MIDDLEWARE]
     return Launch(runtime, env, argv)
+
+
+def _check_log(vllm_args: Sequence[str]) -> None:
+    """Two configurations of one log would fight."""
+    for word in vllm_args:
+        name = word.partition("=")[0].replace("_", "-")
+        if name in ("--log-config-file", "--logging-config") or name.startswith("--logging-config."):
+            raise LaunchError(f"--log-json: it is a logging configuration as {name} is; give one of the two")
+    if given := os.environ.get(logs.CONFIG_PATH):
+        raise LaunchError(f"--log-json: {logs.CONFIG_PATH} is set to {given}; unset it, or drop --log-json")
 
 
 def _check_config(directory: Path) -> None:
@@ -127,7 +144,7 @@ def _check_config(directory: Path) -> None:
         except ConfigError:
             raise LaunchError(told) from None
         kept = "its classes hold, with built-in scheduler settings"
-        print(f"slidingserve: {told}; {kept}", file=sys.stderr, flush=True)  # noqa: T201
+        logs.say(f"{told}; {kept}", "WARNING")
 
 
 def cache_root(env: Mapping[str, str] = os.environ) -> Path:

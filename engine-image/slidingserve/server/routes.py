@@ -21,7 +21,7 @@ from slidingserve.policies import get as get_policy
 from slidingserve.predictor.calibration import default_model
 from slidingserve.predictor.model import LatencyModel
 from slidingserve.predictor.solo import SoloTable
-from slidingserve.server import frontend
+from slidingserve.server import frontend, logs
 from slidingserve.server.drain import REASON
 from slidingserve.server.frontend import FrontEnd
 from slidingserve.server.runtime import Runtime
@@ -40,8 +40,9 @@ class EndpointPlugin:
     required_tasks = None
 
     def attach_router(self, app: FastAPI) -> None:
-        """Add the routes."""
+        """Add the routes; those that are asked all the time leave no access lines."""
         app.include_router(router)
+        logs.hush()
 
     async def init_state(self, engine_client: Any, state: Any, args: Namespace) -> None:
         """Start this process's front end, and make the engine ready in the background."""

@@ -78,5 +78,10 @@ class Runtime:
         return env
 
 
+def ready_mark(runtime: Runtime) -> Path:
+    """The file whose presence means: the first API server has calibrated, the engine is ready."""
+    return runtime.process_dir / "calibrated"
+
+
 def _path(text: str | None) -> Path | None:
     return Path(text) if text else None

@@ -81,6 +81,7 @@ def merge(
         "fallback": {"reason": reason} if reason else None,
         "policy": "fcfs" if reason else settings.get("policy", ""),
         "alpha": settings.get("alpha"),
+        "compiling": next((d["compiling"] for d in cores if d.get("compiling")), ""),
         "unknownKeys": newest.get("unknownKeys", []),
         "processes": [
             {

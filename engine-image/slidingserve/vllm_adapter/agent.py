@@ -21,10 +21,10 @@ from slidingserve.predictor.profile import ProfileKey
 from slidingserve.server import state
 from slidingserve.server.live import LiveConfig, Rejected, View
 from slidingserve.server.metrics import series
-from slidingserve.server.runtime import Runtime
+from slidingserve.server.runtime import Runtime, ready_mark
 from slidingserve.vllm_adapter import tally
 from slidingserve.vllm_adapter.clock import Batch, BatchClock
-from slidingserve.vllm_adapter.force import Force, force_of
+from slidingserve.vllm_adapter.force import Force, Warmth, force_of, loaded
 from slidingserve.vllm_adapter.held import Table
 from slidingserve.vllm_adapter.identity import Limits, core_index, engine_label
 from slidingserve.vllm_adapter.learner import Learner
@@ -56,6 +56,9 @@ class CoreAgent:
         self._stop = threading.Event()
         self._planned = False
         self._serving = False
+        self._compiling = ""
+        """The policy that is compiled at this moment, while the one before it decides."""
+        self._warmth = Warmth()
         self._stuck = False
         """vLLM could do nothing of the last plan, and nothing is in flight that could change that."""
         self.delivery = 0.0
@@ -198,7 +201,14 @@ class CoreAgent:
         self.report()
 
     def _put_in_force(self, view: View) -> None:
-        self.force = force_of(view.config, self.learner.model.matrix, serving=self._serving)
+        policy = view.config.scheduler.policy
+        if self._serving and not loaded(policy):
+            self._compiling = policy
+            self.report()
+        try:
+            self.force = force_of(view.config, self.learner.model.matrix, serving=self._serving)
+        finally:
+            self._compiling = ""
         self._in_force = view
         series("alpha", self.engine).set(view.config.alpha)
 
@@ -212,6 +222,8 @@ class CoreAgent:
             self.delivery = self._measured_delivery()
             self.learner.refresh()
             self.report()
+            if self._index == 0 and ready_mark(self._runtime).exists():
+                self._warmth.begin(self.force.policy)
         except Exception as error:
             self._log_once(error, "the predictor's refresh failed, the model in force stays")
 
@@ -223,7 +235,8 @@ class CoreAgent:
     def report(self) -> None:
         """Write this process's state file; a full disk is logged, not fatal."""
         with self._reporting:  # or an older document might be written last
-            _write(self._runtime, self._index, {**self._in_force.to_json(), **self.learner.to_json()})
+            document = {**self._in_force.to_json(), **self.learner.to_json(), "compiling": self._compiling}
+            _write(self._runtime, self._index, document)
 
 
 def report_fallback(runtime: Runtime, config: Any, reason: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from slidingserve.server.runtime import NO_HOOKS, Runtime
+from slidingserve.server.runtime import NO_HOOKS, Runtime, ready_mark
 from slidingserve.vllm_adapter import identity
 from slidingserve.vllm_adapter.calibrate import calibrate
 from slidingserve.vllm_adapter.gate import installed_version
@@ -82,7 +82,7 @@ class Engine:
 
     async def _prepare(self, runtime: Runtime) -> None:
         await self._first_token()
-        marker = runtime.process_dir / "calibrated"
+        marker = ready_mark(runtime)
         if self.index == 0:
             try:
                 await self._calibrate(runtime.calibration_seconds)

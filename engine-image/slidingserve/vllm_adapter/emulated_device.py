@@ -7,11 +7,12 @@ the end. So the device keeps its times however late this machine wakes a waiting
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from slidingserve.hardware import Hardware
 from slidingserve.hardware.timing import batch_seconds
+from slidingserve.server.emulation import EmulationError
 
 SPIN_SECONDS = 0.00015
 """`time.sleep` wakes some 0.1 ms late on Linux; the last bit is waited for awake."""
@@ -45,6 +47,44 @@ class Batch(NamedTuple):
     """Sum over all requests, before the batch."""
 
 
+class Rows:
+    """The log: a CSV file, one row a batch. What cannot be written is an EmulationError that names the file:
+    a log with holes would be no record of what ran."""
+
+    def __init__(self, path: Path) -> None:
+        """Begins the file anew; a full disk shows here already."""
+        self._path = path
+        self._flushed = 0.0
+        with self._told():
+            self._file = path.open("w")
+            self._file.write(COLUMNS + "\n")
+            self._file.flush()
+
+    def add(self, batch: Batch, woke: float) -> None:
+        """The row of a batch; on disk within a second or with the next one."""
+        row = (batch.start, batch.end, woke)
+        with self._told():
+            self._file.write(",".join([*(f"{seconds:.6f}" for seconds in row), *map(str, batch[2:])]) + "\n")
+            if woke - self._flushed > FLUSH_SECONDS:
+                self._file.flush()
+                self._flushed = woke
+
+    def close(self) -> None:
+        """Write out the rest."""
+        with self._told():
+            self._file.close()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            with contextlib.suppress(OSError, AttributeError):
+                self._file.close()
+            what = f"--emulate-log {self._path}: it cannot be written ({error.strerror})"
+            raise EmulationError(f"{what}; make room, or give another file") from None
+
+
 class Device:
     """Serial, as a GPU is. Same seed and same batches, same times."""
 
@@ -54,12 +94,9 @@ class Device:
         self._noise = noise
         self._random = np.random.default_rng(seed)
         self._free = 0.0
-        self._log = log.open("w") if log is not None else None
-        self._flushed = 0.0
+        self._log = Rows(log) if log is not None else None
         self.batches: deque[Batch] = deque(maxlen=KEPT_BATCHES)
         """The device's own clock: what was run, oldest first."""
-        if self._log is not None:
-            self._log.write(COLUMNS + "\n")
         self.seconds([16], [0], [])  # compiled before the first request
 
     def seconds(self, prefill: Sequence[int], prefill_cached: Sequence[int], decode: Sequence[int]) -> float:
@@ -95,11 +132,7 @@ class Device:
             if left > SPIN_SECONDS:
                 time.sleep(left - SPIN_SECONDS)
         if self._log is not None:
-            row = (batch.start, batch.end, now)
-            self._log.write(",".join([*(f"{seconds:.6f}" for seconds in row), *map(str, batch[2:])]) + "\n")
-            if now - self._flushed > FLUSH_SECONDS:
-                self._log.flush()
-                self._flushed = now
+            self._log.add(batch, now)
 
     def close(self) -> None:
         """Write out the log."""

@@ -13,6 +13,8 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
+from slidingserve.command_line import missing
+
 TESTED_MINORS = ("0.32",)
 
 
@@ -60,6 +62,13 @@ HOOKS = (
     ),
     Hook("vllm.v1.engine.core_client", "AsyncMPClient.call_utility_all_async", ("self", "method")),
     Hook("vllm.engine.arg_utils", "EngineArgs.create_engine_config", ("self",)),
+    Hook("vllm.v1.engine.utils", "CoreEngineProcManager.monitor_engine_liveness", ("self",)),
+    Hook("vllm.v1.executor.multiproc_executor", "WorkerProc.wait_for_ready", ("unready_proc_handles",)),
+    Hook(
+        "vllm.v1.utils",
+        "APIServerProcessManager.__init__",
+        ("self", "listen_address", "sock", "args", "num_servers"),
+    ),
 )
 
 
@@ -75,7 +84,7 @@ def check_version(found: str) -> str | None:
     """One sentence if this vLLM is not one that we test."""
     tested = " or ".join(f"{minor}.x" for minor in TESTED_MINORS)
     if not found:
-        return f"vLLM is not installed here; install vLLM {tested} (`pip install 'slidingserve[gpu]'`)"
+        return missing("vllm")
     if ".".join(found.split(".")[:2]) not in TESTED_MINORS:
         return f"vLLM {found} is not a version this scheduler is tested with; install vLLM {tested}"
     return None

@@ -2,21 +2,32 @@
 
 vLLM and transformers wrap the hub's answer in sentences that hide it ("a specific connection error"). The
 answer itself is still in the chain of causes, with the request that it was given to. The first words of a
-line (`MODEL`, `MISSING`, `REFUSED`) are part of the contract with the operator, which makes them the reason
-of the resource's condition.
+line (`MODEL`, `MISSING`, `REFUSED`, `BUSY`, `AWAY`) are part of the contract with the operator, which makes
+them the reason of the resource's condition.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 MODEL = "model not found"
 MISSING = "token missing"
 REFUSED = "token refused"
+BUSY = "hub busy"
+AWAY = "hub away"
+OFFLINE = "HF_HUB_OFFLINE"
 _URL = re.compile(r"^(https?://[^/]+)/(?:api/models/)?([^/?]+/[^/?]+)")
+_BASE = re.compile(r"^https?://[^/]+")
+_LIMIT = re.compile(r";\s*r=0\s*;\s*t=(\d+)")
+# Errors without an answer, of the HTTP clients that huggingface_hub has used; by name, as it brings its own.
+_CLIENTS = ("httpx", "httpx2", "httpcore", "requests", "urllib3")
+_BROKE_OFF = ("RemoteProtocolError", "ReadError", "ReadTimeout", "ChunkedEncodingError", "IncompleteRead")
+_UNREACHED = ("ConnectError", "ConnectTimeout", "ConnectionError", "ProxyError", "PoolTimeout")
+_NOT_CACHED = ("LocalEntryNotFoundError", "OfflineModeIsEnabled")
 
 
 def explain(error: BaseException, model: str = "") -> str:
@@ -31,9 +42,62 @@ def explain(error: BaseException, model: str = "") -> str:
             found = _URL.match(str(response.request.url))
             hub, repository = found.groups() if found else ("the hub", model)
             return _refusal(type(cause).__name__, response, hub, repository)
+        if status == 429 or status >= 500:
+            return _busy(response)
+        if text := _unanswered(cause):
+            return text
+    if offline() and any(type(cause).__name__ in _NOT_CACHED for cause in _chain(error)):
+        return f"{MODEL}: {OFFLINE} is set, and the cache lacks files of {model}; unset it, or fill the cache"
     if model.startswith("/") and not Path(model).exists():
         return f"{MODEL}: there is no {model} in this container; correct the path, or mount what holds it"
     return ""
+
+
+def seconds_to_wait(headers: Mapping[str, str]) -> int:
+    """How long an answer asks to be left alone, in seconds; 0 if it does not say."""
+    limit = _LIMIT.search(headers.get("RateLimit", ""))
+    asked = headers.get("Retry-After", "").strip()
+    return max(int(asked) if asked.isdecimal() else 0, int(limit[1]) if limit else 0)
+
+
+def refusal_to_wait_for(error: BaseException) -> int:
+    """The same of the answer that `error` came of."""
+    answers = (getattr(cause, "response", None) for cause in _chain(error))
+    return next((seconds_to_wait(answer.headers) for answer in answers if answer is not None), 0)
+
+
+def _busy(response: Any) -> str:
+    seconds = seconds_to_wait(response.headers)
+    again = f"again in {seconds} s" if seconds else "again when this container starts anew"
+    answered = f"{response.status_code} {response.reason_phrase}".strip()
+    return f"{BUSY}: {_base(response)} answered {answered}; {again}"
+
+
+def _unanswered(cause: BaseException) -> str:
+    """The line of an error of the HTTP client itself, or ""."""
+    kind = type(cause)
+    if kind.__module__.partition(".")[0] not in _CLIENTS:
+        return ""
+    if kind.__name__ in _BROKE_OFF:
+        return f"{BUSY}: {_base(cause)} broke off ({cause}); again when this container starts anew"
+    if kind.__name__ in _UNREACHED:
+        remedy = "look at the network, its proxy and HF_ENDPOINT"
+        return f"{AWAY}: {_base(cause)} cannot be reached ({cause}); {remedy}"
+    return ""
+
+
+def _base(asked: Any) -> str:
+    """The hub that an answer or an error came of."""
+    try:
+        found = _BASE.match(str(asked.request.url))
+    except (AttributeError, RuntimeError):  # an error that knows no request
+        found = None
+    return found[0] if found else os.environ.get("HF_ENDPOINT", "the hub")
+
+
+def offline() -> bool:
+    """Whether huggingface_hub is told to ask nobody."""
+    return os.environ.get(OFFLINE, "").upper() in ("1", "ON", "YES", "TRUE")
 
 
 def _refusal(kind: str, response: Any, hub: str, model: str) -> str:

@@ -22,13 +22,16 @@ from slidingserve.server.emulation import Emulation
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import NO_HOOKS, Runtime
 from slidingserve.vllm_adapter import cpu_features
-from slidingserve.vllm_adapter.failure import listen
+from slidingserve.vllm_adapter.failure import listen, serve_api, watch_core, watch_workers
 from slidingserve.vllm_adapter.shield import keep_seeds, shield
 
 logger = logging.getLogger("vllm.slidingserve")
 
 ALL_IN_ONE = "VLLM_ENABLE_V1_MULTIPROCESSING"
 _MARK = "__slidingserve__"
+POSITION_OF_TARGET = 7
+"""Of `target_server_fn` among the arguments of vLLM's APIServerProcessManager, from 1; it calls it by names.
+"""
 _ENDED_BADLY = ("ABORT", "ERROR")
 
 
@@ -49,12 +52,21 @@ def register() -> None:
     from vllm.v1.engine.core import EngineCore
     from vllm.v1.engine.input_processor import InputProcessor
     from vllm.v1.engine.output_processor import OutputProcessor
+    from vllm.v1.engine.utils import CoreEngineProcManager
+    from vllm.v1.executor.multiproc_executor import WorkerProc
+    from vllm.v1.utils import APIServerProcessManager
 
     _wrap(EngineArgs, "create_engine_config", gate_config)
     _wrap(InputProcessor, "process_inputs", write_promise)
     _wrap(OutputProcessor, "add_request", follow_request)
     _wrap(OutputProcessor, "process_outputs", count_tokens)
     _wrap(EngineCore, "shutdown", end_core)
+    _wrap(CoreEngineProcManager, "monitor_engine_liveness", watch_core)
+    _wrap(APIServerProcessManager, "__init__", listen_to_api_servers)
+    if not getattr(WorkerProc.wait_for_ready, _MARK, False):
+        watched = functools.partial(watch_workers, WorkerProc.wait_for_ready)
+        setattr(watched, _MARK, True)
+        WorkerProc.wait_for_ready = staticmethod(watched)
     EngineCore.slidingserve_ping = _ping
     EngineCore.slidingserve_calibration = _calibration
 
@@ -95,20 +107,20 @@ def gate_config(original: Callable[..., Any], self: Any, *args: Any, **kwargs: A
     from slidingserve.vllm_adapter.entry import refuse, step_back
 
     config = original(self, *args, **kwargs)
+    runtime = Runtime.from_env()
     if Emulation.from_env() is not None:
         # vLLM's CPU platform switches it off; on a GPU it is on unless the user says no.
         config.scheduler_config.async_scheduling = self.async_scheduling is not False
-    elif _on_cpu():
+    elif runtime is not None and _on_cpu():
         try:
             logger.info(cpu_features.told())
         except ProcessorError as error:
-            refuse(LaunchError(str(error)))
-    runtime = Runtime.from_env()
+            refuse(runtime, LaunchError(str(error)))
     reason = gate.check_config(config)
     if runtime is None or (not reason and not runtime.fallback_reason):
         return config
     if reason and not runtime.fallback_allowed:
-        refuse(LaunchError(f"{reason}, or start with --fallback to serve with vLLM's own scheduler"))
+        refuse(runtime, LaunchError(f"{reason}, or start with --fallback to serve with vLLM's own scheduler"))
     if reason and not runtime.fallback_reason:
         step_back(reason)
     config.scheduler_config.scheduler_cls = None
@@ -124,6 +136,13 @@ def end_core(original: Callable[..., Any], self: Any) -> None:
     original(self)
     if multiprocessing.current_process().name.startswith("EngineCore"):
         gc.freeze()
+
+
+def listen_to_api_servers(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> None:
+    """Several API servers are processes of their own: hear what ends them."""
+    if kwargs.get("target_server_fn") is None and len(args) < POSITION_OF_TARGET:
+        kwargs["target_server_fn"] = serve_api
+    original(self, *args, **kwargs)
 
 
 def write_promise(

@@ -37,6 +37,8 @@ class Reason(StrEnum):
     TOKEN_MISSING = "TokenMissing"  # noqa: S105 - a reason, no secret
     TOKEN_REFUSED = "TokenRefused"  # noqa: S105 - a reason, no secret
     MODEL_NOT_FOUND = "ModelNotFound"
+    HUB_BUSY = "HubBusy"
+    HUB_UNREACHABLE = "HubUnreachable"
     OUT_OF_MEMORY = "OutOfMemory"
     CRASH_LOOP = "CrashLoop"
     PROBE_FAILING = "ProbeFailing"

@@ -78,6 +78,8 @@ class EngineState(_Said):
     fallback: Fallback | None = None
     policy: Word | None = None
     alpha: Annotated[float, Field(ge=0, le=1e9)] | None = None
+    compiling: Word = ""
+    """The policy asked for, while its code is made and the one before it decides."""
     unknown_keys: list[Word] = Field(default_factory=list, max_length=1024)
     classes: dict[Word, ClassCount] = Field(default_factory=dict, max_length=MOST_CLASSES)
     predictor: PredictorState | None = None

@@ -119,6 +119,20 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
         " whoever may not see it.",
         "Correct `model.uri` or `model.revision`; of a private model, set `model.tokenSecretRef`.",
     ),
+    Reason.HUB_BUSY: (
+        "Ready",
+        "The model hub answers that it has too much to do (429, or 5xx), or broke a transfer off. The"
+        " message has its answer and the time that it asked for.",
+        "Wait: the kubelet starts the container again, later each time, and the engine lets the time pass"
+        " that the hub asked for. With `storage.modelCache` whole files are kept, and a model that is there"
+        " whole starts without the hub; a token (`model.tokenSecretRef`) has a limit of its own.",
+    ),
+    Reason.HUB_UNREACHABLE: (
+        "Ready",
+        "The model hub cannot be reached from the pod, and the cache does not hold the whole model.",
+        "Look at the cluster's way out: DNS, proxy (`engine.env`), network policies, `HF_ENDPOINT`."
+        " The kubelet starts the container again by itself.",
+    ),
     Reason.OUT_OF_MEMORY: (
         "Ready",
         "The kernel killed a container at its memory limit (the kubelet says OOMKilled).",

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from slidingserve.predictor.profile import ProfileKey
 from slidingserve.server import state
-from slidingserve.server.runtime import Runtime
+from slidingserve.server.runtime import Runtime, ready_mark
 from slidingserve.vllm_adapter import agent as module
 from slidingserve.vllm_adapter.agent import CoreAgent
 from slidingserve.vllm_adapter.identity import Limits
@@ -92,3 +92,38 @@ def test_what_fails_every_second_is_logged_once(
     assert [record.getMessage() for record in caplog.records] == [
         "slidingserve: the predictor's refresh failed, the model in force stays (logged once)"
     ]
+
+
+def test_while_a_policy_is_compiled_the_one_before_it_decides_and_the_report_says_so(
+    agent: CoreAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meanwhile: list[tuple[str, str, int, str]] = []
+
+    def slow(config: Any, *args: Any, **kwargs: Any) -> Any:
+        found = reported(tmp_path)
+        told = (found["compiling"], found["policy"], found["generation"], agent.force.policy)
+        meanwhile.append(told)
+        return before._replace(policy=config.scheduler.policy)
+
+    before = agent.force
+    monkeypatch.setattr(module, "force_of", slow)
+    monkeypatch.setattr(module, "loaded", lambda name: False)
+    monkeypatch.setattr(agent, "_serving", True)
+    write(tmp_path, 2, policy="qoserve")
+    agent.live.read()
+    agent._changed(agent.live.view)
+    assert meanwhile == [("qoserve", "sarathi_edf", 1, "sarathi_edf")]
+    found = reported(tmp_path)
+    assert (found["compiling"], found["policy"], found["generation"]) == ("", "qoserve", 2)
+
+
+def test_other_policies_are_compiled_once_the_engine_is_ready_and_not_before(
+    agent: CoreAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+    monkeypatch.setattr(agent._warmth, "begin", begun.append)
+    agent.refresh()
+    assert begun == []
+    ready_mark(Runtime(tmp_path)).touch()
+    agent.refresh()
+    assert begun == ["sarathi_edf"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from slidingserve import hardware
+from slidingserve.server.emulation import EmulationError
 from slidingserve.vllm_adapter.emulated_device import FIRST_TOKEN, TOKENS, Device, digest, token
 
 FAST = hardware.get(hardware.names()[0])
@@ -67,3 +68,10 @@ def test_tokens_depend_on_prompt_and_position_alone_and_are_printable() -> None:
     assert set(ids) == set(range(FIRST_TOKEN, FIRST_TOKEN + TOKENS))
     assert all(chr(number).isprintable() for number in ids)
     assert ids[:3] == [token(prompt, position) for position in range(3)]
+
+
+def test_a_log_that_cannot_be_written_is_named_at_once() -> None:
+    with pytest.raises(
+        EmulationError, match=r"--emulate-log /dev/full: .*No space left on device.*another file"
+    ):
+        Device(FAST, 0.0, 0, Path("/dev/full"))

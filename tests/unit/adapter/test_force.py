@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from slidingserve.predictor.calibration import default_model
 from slidingserve.vllm_adapter import force
 from slidingserve.vllm_adapter.force import force_of
 
+from tests.polling import until
 from tests.unit.adapter.fakes import decode, request, scheduler, view
 
 WEIGHTS = default_model("cpu").matrix
@@ -47,11 +49,23 @@ def test_a_policy_in_force_is_compiled_for_what_the_engine_will_ask(name: str) -
     assert len(plan.signatures) == signatures, "a step in service would have waited for the compiler"
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The policies that a process of its own was to compile; none of it happens, and the cache is empty."""
+    names: list[str] = []
+
+    def apart(*wanted: str, idle: bool = False) -> bool:
+        names.extend(wanted)
+        return True
+
+    monkeypatch.setattr(force, "compile_apart", apart)
+    monkeypatch.setattr(force, "compiled_ahead", lambda: False)
+    return names
+
+
 def test_in_service_a_process_of_its_own_compiles_what_this_one_has_not(
-    monkeypatch: pytest.MonkeyPatch,
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr(force, "compile_apart", asked.append)
     plan = force_of(configured(policy="sarathi_edf"), WEIGHTS).plan
     force_of(configured(policy="sarathi_edf"), WEIGHTS, serving=True)
     assert asked == [], "it is compiled already"
@@ -60,6 +74,36 @@ def test_in_service_a_process_of_its_own_compiles_what_this_one_has_not(
     assert asked == [], "before the engine serves, this process compiles"
     force_of(configured(policy="sarathi_edf"), WEIGHTS, serving=True)
     assert asked == ["sarathi_edf"]
+    monkeypatch.setattr(force, "compiled_ahead", lambda: True)
+    force_of(configured(policy="sarathi_edf"), WEIGHTS, serving=True)
+    assert asked == ["sarathi_edf"], "its code lies ready: this process only loads it"
+
+
+def test_once_an_engine_is_ready_all_other_policies_are_compiled_ahead(
+    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp = tmp_path / "stamp"
+    monkeypatch.setattr(force, "_stamp", lambda: stamp)
+    monkeypatch.setattr(force, "cpus", lambda: 2.0)
+    warmth = force.Warmth()
+    for _ in range(2):
+        warmth.begin("ppas")
+    until(stamp.exists, "it is done")
+    assert asked == [name for name in COMPILED if name != "ppas"]
+
+
+def test_nothing_is_compiled_ahead_where_the_engine_would_lack_the_time(
+    asked: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quota = tmp_path / "cpu.max"
+    quota.write_text("150000 100000\n")
+    assert force.cpus(quota) == min(1.5, len(os.sched_getaffinity(0)))
+    quota.write_text("max 100000\n")
+    assert force.cpus(quota) == force.cpus(tmp_path / "none") == len(os.sched_getaffinity(0))
+    monkeypatch.setattr(force, "cpus", lambda: 1.5)
+    warmth = force.Warmth()
+    warmth._run(COMPILED)
+    assert asked == []
 
 
 def test_a_compilation_apart_leaves_code_for_this_process_and_its_failure_is_no_error(
@@ -69,5 +113,5 @@ def test_a_compilation_apart_leaves_code_for_this_process_and_its_failure_is_no_
     force.compile_apart("sarathi_edf")
     assert any("sarathi_edf.plan" in path.name for path in tmp_path.rglob("*.nbi"))
     assert not caplog.records
-    force.compile_apart("no_such_policy")
+    assert not force.compile_apart("no_such_policy")
     assert "no_such_policy is compiled beside the engine's loop" in caplog.text

@@ -112,7 +112,7 @@ def test_the_documentation_has_every_row_with_its_sentence() -> None:
 def test_a_refused_start_offers_the_fallback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(gate, "installed_version", lambda: "0.31.0")
     with pytest.raises(LaunchError, match=r"vLLM 0\.31\.0 .* --fallback"):
-        entry.run(Runtime(tmp_path))
+        entry.serve(Runtime(tmp_path))
 
 
 def test_the_fallback_runs_vllm_with_its_own_scheduler_and_remembers_why(
@@ -128,7 +128,7 @@ def test_the_fallback_runs_vllm_with_its_own_scheduler_and_remembers_why(
     monkeypatch.setattr(sys, "argv", ["vllm", "serve", "m", "--scheduler-cls", "ours", "--middleware", "x"])
     monkeypatch.setenv(FALLBACK_REASON, "")
     monkeypatch.setenv(NO_HOOKS, "")
-    entry.run(Runtime(tmp_path, fallback_allowed=True))
+    entry.serve(Runtime(tmp_path, fallback_allowed=True))
     assert called == [["vllm", "serve", "m", "--middleware", "x"]]
     runtime = Runtime.from_env({**Runtime(tmp_path).to_env(), FALLBACK_REASON: os.environ[FALLBACK_REASON]})
     assert runtime is not None

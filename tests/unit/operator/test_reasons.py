@@ -16,6 +16,9 @@ from sloserve_operator.last_words import error_line, model_fault
 from sloserve_operator.reasons import why_not_ready
 from sloserve_operator.view import Observed, PodView
 
+from tests.unit.operator.objects import deployment
+from tests.unit.operator.objects import pod as described
+
 RECORDED = Path(__file__).parents[2] / "data" / "status"
 NOW = "2026-11-30T15:10:00Z"
 Object = dict[str, Any]
@@ -251,6 +254,33 @@ def test_the_words_of_engines_without_our_last_line_are_known_too(reason: str) -
     found = model_fault({"message": STOCK_WORDS[reason]})
     assert found is not None
     assert found[0] == reason
+
+
+@pytest.mark.parametrize(
+    ("line", "reason", "remedy"),
+    [
+        (
+            "hub busy: https://huggingface.co answered 429 Too Many Requests; again in 167 s",
+            Reason.HUB_BUSY,
+            "spec.storage.modelCache",
+        ),
+        (
+            "hub away: https://huggingface.co cannot be reached (timed out); look at the network",
+            Reason.HUB_UNREACHABLE,
+            "started again by itself",
+        ),
+    ],
+)
+def test_a_hub_that_is_busy_or_away_is_a_reason_of_its_own_also_while_the_next_start_waits(
+    line: str, reason: Reason, remedy: str
+) -> None:
+    ended = {"terminated": {"exitCode": 1, "message": f"slidingserve: {line}"}}
+    again = {"running": {"startedAt": "2026-11-30T15:10:00Z"}}
+    for container in ({"state": ended}, {"state": again, "lastState": ended, "started": False}):
+        engine = {"name": "main", "restartCount": 1, **container}
+        pods = [PodView(described(ready=False, containerStatuses=[engine]))]
+        found, message = why_not_ready(Observed(deployment(1), pods), NOW)
+        assert (found, line in message, remedy in message) == (reason, True, True)
 
 
 def test_words_of_other_faults_are_not_taken_for_the_hubs() -> None:

@@ -76,6 +76,11 @@ def test_an_unchanged_status_is_recognised_whatever_others_add_to_it() -> None:
         ([view(engine=state("new", 4))], "Applied", "generation 4 is in force in 1 pod"),
         ([view(engine=state("old", 3))], "WaitingForPods", "chat-1 has generation 3"),
         ([view(engine=state("new", 2))], "WaitingForPods", "chat-1 has generation 2"),
+        (
+            [view(engine=state("old", 3, compiling="qoserve"))],
+            "WaitingForPods",
+            "chat-1 compiles policy qoserve; until that is done, generation 3 stays in force",
+        ),
         ([view(ready=False)], "WaitingForPods", "chat-1 has not reported yet"),
         ([view(engine=state("", 0))], "WaitingForPods", "chat-1 has not reported yet"),
         ([view(unreachable="did not answer within 2 s")], "PodUnreachable", "chat-1 did not answer"),

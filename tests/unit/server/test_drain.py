@@ -11,7 +11,7 @@ import pytest
 from slidingserve.cli import app
 from slidingserve.server import drain as draining
 from slidingserve.server import launch, state
-from slidingserve.server.drain import Drain, DrainError, drain, mark
+from slidingserve.server.drain import Drain, Drained, DrainError, drain, mark
 from slidingserve.server.runtime import Runtime
 from typer.testing import CliRunner
 
@@ -221,3 +221,43 @@ def test_where_no_mark_can_be_left_that_is_told(engine: Runtime) -> None:
     engine.process_dir.rmdir()
     with pytest.raises(DrainError, match="drain as the engine's user"):
         drain(engine.state_dir, wait=0, timeout=0)
+
+
+@pytest.mark.parametrize(
+    ("ended", "line"),
+    [
+        (Drained(1, 0, True), "drained in 1.0 s: no request is open"),
+        (Drained(1, 1, False), "not drained within 1.0 s: 1 request is open and will be cut"),
+        (Drained(1, 3, False), "not drained within 1.0 s: 3 requests are open and will be cut"),
+        (
+            Drained(1, 0, False),
+            "not drained within 1.0 s: no request is open, but clients may still use connections that they"
+            " keep; give it more time",
+        ),
+        (
+            Drained(1, 0, False, silent=1),
+            "not drained within 1.0 s: 1 API server has not reported, and what is open there will be cut",
+        ),
+        (
+            Drained(1, 1, False, silent=2),
+            "not drained within 1.0 s: 1 request is open and will be cut; 2 API servers have not reported,"
+            " and what is open there will be cut",
+        ),
+        (
+            Drained(2, 0, True, gone=True),
+            "the engine ended by itself after 2.0 s: there is nothing left to drain",
+        ),
+    ],
+)
+def test_the_line_says_what_is_so(ended: Drained, line: str) -> None:
+    assert str(ended) == line
+
+
+def test_a_drain_that_runs_out_of_time_with_nothing_open_cuts_nothing(engine: Runtime, clock: Clock) -> None:
+    report(engine, 0, {"open": 0, "done": False})
+    ended = drain(engine.state_dir, wait=0, timeout=0, clock=clock, sleep=clock.sleep)
+    assert "cut" not in str(ended)
+    report(engine, 0, None)
+    assert "1 API server has not reported" in str(
+        drain(engine.state_dir, wait=0, timeout=0, clock=clock, sleep=clock.sleep)
+    )

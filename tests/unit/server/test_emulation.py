@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,17 @@ def test_without_a_model_the_first_option_of_vllm_is_not_taken_for_one(
     for words in (["--port", "1", "--emulate", NAME], ["chat", "--emulate", NAME, "--port", "1"]):
         CliRunner().invoke(app, ["serve", *words])
     assert seen == [(None, ["--port", "1"]), ("chat", ["--port", "1"])]
+
+
+def test_without_vllm_an_emulation_says_in_one_line_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the environment of `make venv`, which has no vLLM and so nothing that writes a model."""
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    monkeypatch.delitem(sys.modules, "slidingserve.bench.demo_model", raising=False)
+    result = CliRunner().invoke(app, ["serve", "--emulate", NAME, "--state-dir", str(tmp_path / "state")])
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert "vLLM is not installed in this environment (no module named safetensors); install it: pip" in line
+    assert "make venv-engine" in line
+    assert not (tmp_path / "state").exists(), "nothing was made"

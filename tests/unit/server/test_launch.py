@@ -199,7 +199,8 @@ def test_without_vllm_the_command_says_what_to_install(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "slidingserve.cli", "serve", "m", "--state-dir", str(tmp_path / "s")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=30)
     assert result.returncode == 2
-    assert "install vLLM" in result.stderr
+    assert "vLLM is not installed in this environment; install it: pip install" in result.stderr
+    assert "--fallback" not in result.stderr, "there is nothing to fall back to"
     assert "Traceback" not in result.stderr
 
 

@@ -84,3 +84,11 @@ def test_a_written_file_leaves_no_scratch_behind(tmp_path: Path) -> None:
     state.write(tmp_path, report("api", 0, 6))
     assert [path.name for path in tmp_path.iterdir()] == ["api-0.json"]
     assert state.read_all(tmp_path)[0]["generation"] == 6
+
+
+def test_what_a_core_compiles_is_told_beside_what_decides_meanwhile() -> None:
+    documents = [report("api", 0, 6), report("api", 1, 6)]
+    merged = merge([*documents, report("core", 0, 5, policy="ppas", compiling="qoserve")])
+    assert (merged["policy"], merged["compiling"], merged["applied"]["generation"]) == ("ppas", "qoserve", 5)
+    assert merge([*documents, report("core", 0, 6, policy="qoserve", compiling="")])["compiling"] == ""
+    assert merge([*documents, report("core", 0, 6)])["compiling"] == ""
