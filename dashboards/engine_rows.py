@@ -55,7 +55,8 @@ SCHEDULER = Row(
         Panel(
             "Plans by branch",
             """How batches were planned: chunker (deadlines bound the chunk), constructor (nothing fits, the
-            most is saved), fixed (a policy with a fixed budget), stock (vLLM's order by request), fallback (a plan failed; see planner errors).""",
+            most is saved), fixed (a policy with a fixed budget), stock (vLLM's order by request), fallback (a
+            plan failed; see planner errors).""",
             "ops",
             (
                 Query(

@@ -89,7 +89,7 @@ def cache_key(cpuinfo: str, mask: str = "") -> str:
     Compilers are asked for `-march=native`, which reads the same on every machine, so keys made of the
     compiler's arguments (PyTorch's) let a cache on a shared volume end an engine with SIGILL.
     """
-    words = {}
+    words: dict[str, str] = {}
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")
         words.setdefault(name.strip(), value.strip())

@@ -28,7 +28,7 @@ def is_of_command(document: Any) -> bool:
 def rows_of(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The report's rows of such a document, not yet checked."""
     seeds = document.get("seeds")
-    about = {
+    about: dict[str, Any] = {
         "model": document.get("hardware"),
         "hardware": document.get("hardware"),
         "workload": document.get("workload"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from matplotlib.figure import Figure
 
-from slidingserve.report import captions, compared, figures, render, tables
+from slidingserve.report import captions, commands, compared, figures, render, tables
 from slidingserve.report.rows import Results, Row
 from slidingserve.report.tables import Table
 
@@ -37,7 +37,7 @@ def sections(results: Results) -> list[Section]:
 
 
 def _compared(rows: Sequence[Row], said: str) -> Iterator[Section]:
-    for name, draw in ((compared.MISSES, compared.misses), (compared.GOODPUT, compared.goodput)):
+    for name, draw in ((commands.MISSES, compared.misses), (commands.GOODPUT, compared.goodput)):
         if drawn := draw(rows):
             title, text = compared.CAPTIONS[name]
             yield Section(name, title, f"{text} {_where(rows, name)}{said}", *drawn)
