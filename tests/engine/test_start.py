@@ -52,3 +52,21 @@ def test_the_fallback_serves_with_vllms_own_scheduler_and_says_so(tmp_path: Path
         assert engine.state()["classes"]["dialogue"]["good"] == 1
     finally:
         engine.stop()
+
+
+def test_pipeline_parallel_is_refused_and_served_by_vllms_own_scheduler_with_the_fallback(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    two = ("--pipeline-parallel-size", "2")
+    command = [sys.executable, "-m", "slidingserve.cli", "serve", str(tiny_model), *ARGUMENTS, *two]
+    command += ["--port", "0", "--state-dir", str(tmp_path / "refused")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 2
+    assert "pipeline parallel overlaps batches" in result.stderr
+    assert "--fallback" in result.stderr
+    engine = start(tiny_model, tmp_path, *two, "--fallback")
+    try:
+        assert "pipeline parallel overlaps batches" in engine.state()["fallback"]["reason"]
+        assert engine.complete("hello").status_code == 200
+    finally:
+        engine.stop()
