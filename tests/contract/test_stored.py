@@ -51,7 +51,9 @@ def test_a_declared_object_equals_the_stored_one(cluster: Cluster, name: str) ->
     assert differences(DECLARED[name]["spec"], stored["spec"]) == []
 
 
-GROUP = "before.sloserve.dev"
+# Names of its own: `kubectl get sloserves` of other tests must not find this one.
+GROUP, KIND, PLURAL = "before.sloserve.dev", "Older", "olders"
+OLDER = {"apiVersion": f"{GROUP}/v1alpha1", "kind": KIND}
 BAD = {"extraArgs": ["--spec-method=ngram", "--hos=0.0.0.0"], "sharedMemorySize": "2Gi", "accelerator": "cpu"}
 BAD["resources"] = {"limits": {"memory": "64Mi"}}  # type: ignore[assignment]
 
@@ -67,15 +69,13 @@ def bare(node: Any) -> Any:
 def before(cluster: Cluster, namespace: str) -> Iterator[str]:
     """Objects that today's rules would refuse, stored before the rules came; a CRD of a group of its own."""
     crd = copy.deepcopy(document())
-    plural = crd["spec"]["names"]["plural"]
-    crd["metadata"]["name"] = f"{plural}.{GROUP}"
+    crd["metadata"]["name"] = kind = f"{PLURAL}.{GROUP}"
     crd["spec"]["group"] = GROUP
-    crd["spec"]["names"].update(shortNames=[], categories=[])
-    kind = f"{plural}.{GROUP}"
+    crd["spec"]["names"] = {"kind": KIND, "plural": PLURAL}
     cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(bare(crd)))
     try:
         for name, changes in (("default", {}), ("chat", {"engine": BAD})):
-            stored = {**manifest(name, **changes), "apiVersion": f"{GROUP}/v1alpha1"}
+            stored = {**manifest(name, **changes), **OLDER}
             text = json.dumps(stored)
             until(
                 lambda text=text: (
@@ -91,7 +91,7 @@ def before(cluster: Cluster, namespace: str) -> Iterator[str]:
                 "-n", namespace, "patch", kind, name, "--subresource=status", "--type=merge", "-p", status
             )
         cluster.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(crd))
-        refused = json.dumps({**manifest("other", engine=BAD), "apiVersion": f"{GROUP}/v1alpha1"})
+        refused = json.dumps({**manifest("other", engine=BAD), **OLDER})
         until(
             lambda: (
                 cluster.kubectl_result(
@@ -103,7 +103,7 @@ def before(cluster: Cluster, namespace: str) -> Iterator[str]:
         )
         yield kind
     finally:
-        cluster.kubectl("delete", "crd", f"{plural}.{GROUP}", "--ignore-not-found", "--timeout=60s")
+        cluster.kubectl("delete", "crd", kind, "--ignore-not-found", "--timeout=60s")
 
 
 def test_an_object_from_before_a_rule_still_scales_and_is_told_its_state(

@@ -153,7 +153,8 @@ class Toleration(Model):
             ),
             cel(
                 "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
-                "engine.tolerations needs effect NoExecute beside tolerationSeconds: add it, or leave them out",
+                "engine.tolerations needs effect NoExecute beside tolerationSeconds: add it, or leave these"
+                " seconds out",
             ),
         )
     )
