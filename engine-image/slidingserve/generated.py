@@ -8,6 +8,7 @@ import json
 from slidingserve.config import MethodOptions, schema_text
 from slidingserve.config_reference import config_page
 from slidingserve.server.metrics import TABLE
+from slidingserve.vllm_adapter import unplanned
 
 
 def generated_files() -> dict[str, str]:
@@ -15,6 +16,7 @@ def generated_files() -> dict[str, str]:
     return {
         "engine-image/slidingserve/config.schema.json": schema_text(),
         "operator/sloserve_operator/api/scheduler_options.json": options_text(),
+        "operator/sloserve_operator/api/unplanned.json": unplanned.exported(),
         "docs/reference/config.md": config_page(),
         "docs/reference/metrics.md": reference_page(),
     }

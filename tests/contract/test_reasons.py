@@ -44,7 +44,7 @@ TROUBLES: dict[str, Object] = {
     "unbound-cache": stand_in(spec={"storage": {"modelCache": {"size": "1Gi"}}}),
     "crash": stand_in("die: ValueError: no room for the KV cache"),
     "hub": stand_in(f"die: {HUB_LINE}"),
-    "memory": stand_in("eat", resources={"limits": {"memory": "64Mi"}}),
+    "memory": stand_in("eat", resources={"limits": {"memory": "64Mi"}}, sharedMemorySize="64Mi"),
     "killed": stand_in("kill"),
     "late": stand_in("deaf", startupTimeoutSeconds=30),
     "frozen": stand_in("lazy"),

@@ -43,11 +43,11 @@ def test_a_planner_that_fails_leaves_each_step_to_vllm_and_is_counted(
 def test_a_core_whose_model_cannot_be_planned_is_refused_or_steps_back(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from slidingserve.vllm_adapter import gate
+    from slidingserve.vllm_adapter import gate, unplanned
 
     make()
     sentence = "a planted row"
-    row = gate.Row("planted", lambda config: True, sentence)
+    row = unplanned.Row("planted", lambda config: True, sentence)
     monkeypatch.setattr(gate, "CONFIG_ROWS", (row,))
     with pytest.raises(SystemExit) as refused:
         make()

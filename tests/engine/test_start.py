@@ -94,3 +94,21 @@ def test_an_engine_serves_where_there_is_ipv6_alone(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as log:
         said = run(IPV6_ALONE, [sys.executable, "-c", IN_THE_NAMESPACE, *command], stderr=log, timeout=400)
     assert said == "8 0\n", (tmp_path / "log").read_text()[-3000:]
+
+
+def test_pipeline_parallel_is_refused_and_served_by_vllms_own_scheduler_with_the_fallback(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    two = ("--pipeline-parallel-size", "2")
+    command = [sys.executable, "-m", "slidingserve.cli", "serve", str(tiny_model), *ARGUMENTS, *two]
+    command += ["--port", "0", "--state-dir", str(tmp_path / "refused")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert result.returncode == 2
+    assert "pipeline parallel overlaps batches" in result.stderr
+    assert "--fallback" in result.stderr
+    engine = start(tiny_model, tmp_path, *two, "--fallback")
+    try:
+        assert "pipeline parallel overlaps batches" in engine.state()["fallback"]["reason"]
+        assert engine.complete("hello").status_code == 200
+    finally:
+        engine.stop()

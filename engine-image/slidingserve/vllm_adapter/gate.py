@@ -1,19 +1,19 @@
 """The gate: does this vLLM have the hooks that the scheduler needs, and can the planner plan this engine at
 all?
 
-First thing after the environment is set; each answer is None or one sentence. What refuses is listed, row
-by row, in docs/reference/engine.md, which is tested against the tables here.
+First thing after the environment is set; each answer is None or one sentence. What cannot be planned is in
+`unplanned`, row by row; the resource refuses by the same table what its arguments give away.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 from slidingserve.command_line import missing
+from slidingserve.vllm_adapter.unplanned import CONFIG_ROWS
 
 TESTED_MINORS = ("0.32",)
 
@@ -105,63 +105,6 @@ def check_hooks(hooks: tuple[Hook, ...] = HOOKS) -> str | None:
             remedy = f"install vLLM {TESTED_MINORS[-1]}.x"
             return f"vLLM's {hook.name} takes ({found}) where ({wanted}) is needed; {remedy}"
     return None
-
-
-class Row(NamedTuple):
-    """One thing that the planner cannot plan."""
-
-    name: str
-    refuses: Callable[[Any], bool]
-    sentence: str
-
-
-CONFIG_ROWS = (
-    Row(
-        "priority scheduling",
-        lambda c: c.scheduler_config.policy == "priority",
-        "--scheduling-policy priority orders requests by itself; use the default fcfs",
-    ),
-    Row(
-        "speculative decoding",
-        lambda c: c.speculative_config is not None,
-        "speculative decoding gives a step no fixed token count; drop --speculative-config",
-    ),
-    Row(
-        "pipeline parallel",
-        lambda c: c.parallel_config.pipeline_parallel_size > 1,
-        "pipeline parallel overlaps batches; use --tensor-parallel-size instead of --pipeline-parallel-size",
-    ),
-    Row(
-        "KV connectors",
-        lambda c: c.kv_transfer_config is not None or c.ec_transfer_config is not None,
-        "a KV connector loads tokens no plan knows of; drop --kv-transfer-config and --ec-transfer-config",
-    ),
-    Row(
-        "multimodal models",
-        lambda c: c.model_config.supports_multimodal_inputs,
-        "multimodal inputs have budgets of their own; serve a text model or add --language-model-only",
-    ),
-    Row(
-        "encoder-decoder and pooling models",
-        lambda c: c.model_config.is_encoder_decoder or c.model_config.runner_type != "generate",
-        "only a model that generates token by token can keep this promise; serve a decoder-only model",
-    ),
-    Row(
-        "diffusion models",
-        lambda c: bool(c.model_config.is_diffusion),
-        "a diffusion model has no token-by-token stream; serve an autoregressive model",
-    ),
-    Row(
-        "chunked prefill off",
-        lambda c: not c.scheduler_config.enable_chunked_prefill,
-        "without chunked prefill no chunk can be sized; drop --no-enable-chunked-prefill",
-    ),
-    Row(
-        "Mamba and hybrid models",
-        lambda c: bool(c.model_config.is_hybrid or c.model_config.is_attention_free),
-        "state-space layers allow only block-aligned chunks; serve a model with attention in every layer",
-    ),
-)
 
 
 def check_config(config: Any) -> str | None:

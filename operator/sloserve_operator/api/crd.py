@@ -20,7 +20,13 @@ NAME_RULES = [
         "size(self.metadata.name) <= 50 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
         "metadata.name must be at most 50 lower-case letters, digits and hyphens and start with a letter:"
         " the Service and the pods are named after it",
-    )
+    ),
+    # Asked at the start alone: one that an older CRD let in must still be told its state.
+    cel(
+        "self.metadata.name != 'default' || has(self.status)",
+        "metadata.name must not be default: every namespace has a ServiceAccount of that name, which the pods"
+        " would need for themselves; take another name",
+    ),
 ]
 
 

@@ -43,11 +43,24 @@ def unreserved(field: str) -> dict[str, str]:
     )
 
 
+LABEL = "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
+
+
+def label_values(field: str) -> dict[str, str]:
+    """Rule for a map of labels: values that Kubernetes takes."""
+    return cel(
+        f"self.all(key, size(self[key]) <= 63 && self[key].matches('{LABEL}'))",
+        f"{field} must hold label values: at most 63 letters, digits and -_. that begin and end with a letter"
+        " or digit",
+    )
+
+
 def quantities(field: str) -> dict[str, str]:
     """Rule for a map to quantities."""
     return cel(
-        "self.all(key, isQuantity(string(self[key])))",
-        f"{field} must hold quantities such as 500m, 2 or 16Gi",
+        "self.all(key, isQuantity(string(self[key]))"
+        " && !quantity(string(self[key])).isLessThan(quantity('0')))",
+        f"{field} must hold quantities of 0 or more such as 500m, 2 or 16Gi",
     )
 
 

@@ -61,8 +61,25 @@ def _convert(
     if node["type"] == "object":
         out |= _object(node, defs, path, parents)
     if node["type"] == "array":
-        out["items"] = _convert(node["items"], defs, f"{path}[]", parents)
+        out["items"] = _undefaulted(_convert(node["items"], defs, f"{path}[]", parents))
     return out
+
+
+def _undefaulted(node: dict[str, Any]) -> dict[str, Any]:
+    """An item of a list, without defaults. What compares a list as one value (Argo CD does) would see a
+    difference for ever in one that the API server filled in; the description says what holds instead, and
+    the models here fill it in."""
+    out = {key: value for key, value in node.items() if key != "default"}
+    if node.get("default") not in (None, "", [], {}):
+        out["description"] = f"{node['description']} {said(node['default'])} if left out."
+    if "properties" in out:
+        out["properties"] = {name: _undefaulted(child) for name, child in out["properties"].items()}
+    return out
+
+
+def said(default: Any) -> str:
+    """A default as it is written in the resource."""
+    return str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def _scalar(node: dict[str, Any]) -> dict[str, Any]:

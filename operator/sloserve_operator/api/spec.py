@@ -7,10 +7,11 @@ what a change of the field does.
 
 from pydantic import ConfigDict, Field
 
+from .arguments import once
 from .base import Model
 from .rules import CHANGE, REQUIRED_BY_RULE, cel, extra
 from .spec_cluster import DisruptionBudget, Monitoring, NetworkPolicy, Rollout, Service, Storage
-from .spec_engine import Engine, once
+from .spec_engine import Engine
 from .spec_model import ModelSource
 from .spec_pod import PodTemplate
 from .spec_slo import Scheduler, SLOClass
@@ -35,7 +36,7 @@ class SLOServeSpec(Model):
                 field_path=".defaultClass",
             ),
             once("model", "dtype", "--dtype"),
-            once("model", "quantization", "--quantization"),
+            once("model", "quantization", "--quantization", "-q"),
             cel(
                 f"{_MADE} || self.replicas <= 1 || 'ReadWriteMany' in self.storage.modelCache.accessModes",
                 "storage.modelCache.accessModes must hold ReadWriteMany with more than 1 replica: the pods"

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from .base import Model
-from .rules import CHANGE, cel, extra, unreserved
+from .rules import CHANGE, cel, extra, label_values, unreserved
 from .spec_pod import Name, Quantity, Words
 
 AccessMode = Literal["ReadWriteOnce", "ReadWriteMany", "ReadWriteOncePod"]
@@ -134,7 +134,9 @@ class Service(Model):
     labels: Words | None = Field(
         default=None,
         description="Labels beside the operator's own.",
-        json_schema_extra=extra(unreserved("service.labels"), maxProperties=64),
+        json_schema_extra=extra(
+            unreserved("service.labels"), label_values("service.labels"), maxProperties=64
+        ),
     )
     annotations: Words | None = Field(
         default=None,

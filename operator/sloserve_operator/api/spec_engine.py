@@ -4,40 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from .arguments import ARGUMENTS, once, pipeline_rule, word_rules
 from .base import Model
-from .rules import cel, extra
+from .rules import cel, extra, label_values
 from .spec_model import ApiKey, LoraAdapter
 from .spec_pod import EnvFrom, EnvVar, Name, Quantity, Resources, Toleration
 
 CPU = "cpu"
-# Arguments that the operator or `slidingserve serve` decides itself; vLLM takes - and _ alike.
-OWN_ARGUMENTS = (
-    "host|port|tensor-parallel-size|tp|pipeline-parallel-size|pp|served-model-name|max-model-len|revision"
-    "|shutdown-timeout|slo-config|state-dir|scheduler-cls|middleware|uds"
-).replace("-", "[-_]")
-# Fields that may be left to extraArgs, by the argument that they become.
-ARGUMENTS = {
-    "maxNumSeqs": "--max-num-seqs",
-    "maxNumBatchedTokens": "--max-num-batched-tokens",
-    "gpuMemoryUtilization": "--gpu-memory-utilization",
-    "loraAdapters": "--lora-modules",
-    "apiKeySecretRef": "--api-key",
-}
-
-
-def once(owner: str, field: str, argument: str) -> dict[str, str]:
-    """Rule: a setting is given as a field or in extraArgs. `owner` is the part that has the field."""
-    part = "self" if owner == "engine" else f"self.{owner}"
-    words = "self.extraArgs" if owner == "engine" else "self.engine.extraArgs"
-    there = f"!has({part}.{field})" if owner == "engine" else f"!has({part}) || !has({part}.{field})"
-    # Lists have [] by default, so what is empty is not given.
-    empty = f" || {part}.{field}.size() == 0" if field == "loraAdapters" else ""
-    pattern = argument.removeprefix("--").replace("-", "[-_]")
-    return cel(
-        f"{there}{empty} || !has({words}) || {words}.all(word, !word.matches('^--{pattern}(=.*)?$'))",
-        f"{owner}.{field} and {argument} in engine.extraArgs say the same: leave one out",
-        field_path=".extraArgs" if owner == "engine" else ".engine.extraArgs",
-    )
 
 
 class PullSecret(Model):
@@ -59,7 +32,20 @@ class Engine(Model):
                 " times engine.pipelineParallelSize",
                 field_path=".resources",
             ),
-            *(once("engine", field, argument) for field, argument in ARGUMENTS.items()),
+            pipeline_rule(),
+            cel(
+                "!has(self.sharedMemorySize) || !has(self.resources) || !has(self.resources.limits)"
+                " || !('memory' in self.resources.limits)"
+                " || (self.accelerator != 'cpu' && self.tensorParallelSize * self.pipelineParallelSize == 1)"
+                " || !isQuantity(string(self.sharedMemorySize))"
+                " || !isQuantity(string(self.resources.limits['memory']))"
+                " || !quantity(string(self.sharedMemorySize))"
+                ".isGreaterThan(quantity(string(self.resources.limits['memory'])))",
+                "engine.sharedMemorySize must not be above engine.resources.limits.memory, as which it counts"
+                " when it is used: lower it (2Gi if left out) or raise the limit",
+                field_path=".sharedMemorySize",
+            ),
+            *(once("engine", field, *arguments) for field, arguments in ARGUMENTS.items()),
         )
     )
 
@@ -91,8 +77,9 @@ class Engine(Model):
     )
     pipeline_parallel_size: int = Field(
         default=1,
-        description="Pipeline stages, each of tensorParallelSize accelerators; above 1 the engine runs vLLM's"
-        " stock scheduler, and the resource says so.",
+        description="Pipeline stages, each of tensorParallelSize accelerators. Above 1 no plan can be made:"
+        " it needs --fallback in extraArgs, with which the engine runs vLLM's own scheduler and the resource"
+        " says so.",
         ge=1,
         le=64,
     )
@@ -143,15 +130,11 @@ class Engine(Model):
     )
     extra_args: list[Annotated[str, Field(max_length=1024)]] = Field(
         default_factory=list,
-        description="Further arguments of `vllm serve`, one word each.",
+        description="Further arguments of `vllm serve`, one word each; what the scheduler cannot plan is"
+        " refused unless --fallback is among them.",
         max_length=64,
         json_schema_extra=extra(
-            cel(
-                f"self.all(word, !word.matches('^--?({OWN_ARGUMENTS})(=.*)?$'))",
-                "engine.extraArgs must not set what the resource or the operator decides (host, port,"
-                " revision, tensor-parallel-size, pipeline-parallel-size, served-model-name, max-model-len,"
-                " shutdown-timeout, scheduler): use the fields of the resource",
-            ),
+            *word_rules(),
             x_kubernetes_list_type="atomic",
         ),
     )
@@ -179,7 +162,9 @@ class Engine(Model):
         ),
     )
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(
-        default=None, description="Labels a node must bear.", json_schema_extra={"maxProperties": 32}
+        default=None,
+        description="Labels a node must bear.",
+        json_schema_extra=extra(label_values("engine.nodeSelector"), maxProperties=32),
     )
     tolerations: list[Toleration] = Field(
         default_factory=list,

@@ -13,10 +13,10 @@ PART = "[A-Za-z0-9][A-Za-z0-9._-]*"
 def _uri(field: str) -> dict[str, str]:
     """Rule for the three places that weights can come from."""
     return cel(
-        f"self.matches('^hf://{PART}/{PART}$')"
+        f"!self.contains('..') && (self.matches('^hf://{PART}/{PART}$')"
         " || self.matches('^pvc://[a-z0-9][-a-z0-9.]*(/[A-Za-z0-9._-]+)*$')"
-        " || self.matches('^file://(/[A-Za-z0-9._-]+)+$')",
-        f"{field} must be hf://organisation/name, pvc://claim/path or file:///absolute/path",
+        " || self.matches('^file://(/[A-Za-z0-9._-]+)+$'))",
+        f"{field} must be hf://organisation/name, pvc://claim/path or file:///absolute/path, without ..",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from .base import Model
-from .rules import PRESERVE, cel, extra, quantities, unreserved
+from .rules import PRESERVE, cel, extra, label_values, quantities, unreserved
 
 Quantity = Annotated[int | str, Field(json_schema_extra={"maxLength": 32})]
 Words = dict[str, Annotated[str, Field(max_length=4096)]]
@@ -106,23 +106,58 @@ class EnvFrom(Model):
     config_map_ref: LocalObject | None = Field(default=None, description="A ConfigMap.")
 
 
+FRACTIONS = ' A fraction is written 500m or in quotes: "0.5".'
+
+
 class Resources(Model):
     """Requests and limits of the engine container, without the accelerator."""
 
+    model_config = ConfigDict(
+        json_schema_extra=extra(
+            cel(
+                "!has(self.requests) || !has(self.limits) || self.requests.all(key, !(key in self.limits)"
+                " || !isQuantity(string(self.requests[key])) || !isQuantity(string(self.limits[key]))"
+                " || !quantity(string(self.requests[key]))"
+                ".isGreaterThan(quantity(string(self.limits[key]))))",
+                "engine.resources.requests must not be above engine.resources.limits: lower the request or"
+                " raise the limit",
+                field_path=".requests",
+            )
+        )
+    )
+
     requests: dict[str, Quantity] | None = Field(
         default=None,
-        description="What the scheduler reserves.",
+        description="What the scheduler reserves." + FRACTIONS,
         json_schema_extra=extra(quantities("engine.resources.requests"), maxProperties=16),
     )
     limits: dict[str, Quantity] | None = Field(
         default=None,
-        description="What the container may use at most.",
+        description="What the container may use at most." + FRACTIONS,
         json_schema_extra=extra(quantities("engine.resources.limits"), maxProperties=16),
     )
 
 
 class Toleration(Model):
     """A taint that the pods accept (Kubernetes' own Toleration)."""
+
+    model_config = ConfigDict(
+        json_schema_extra=extra(
+            cel(
+                "(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
+                "engine.tolerations needs operator Exists in an entry without key: add it, or name the key",
+            ),
+            cel(
+                "!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''",
+                "engine.tolerations must have no value with operator Exists: leave it out, or use Equal",
+            ),
+            cel(
+                "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+                "engine.tolerations needs effect NoExecute beside tolerationSeconds: add it, or leave these"
+                " seconds out",
+            ),
+        )
+    )
 
     key: str | None = Field(
         default=None, description="Taint key; empty matches all with operator Exists.", max_length=253
@@ -201,7 +236,11 @@ class PodMetadata(Model):
     labels: Words | None = Field(
         default=None,
         description="Labels beside the operator's own.",
-        json_schema_extra=extra(unreserved("podTemplate.metadata.labels"), maxProperties=64),
+        json_schema_extra=extra(
+            unreserved("podTemplate.metadata.labels"),
+            label_values("podTemplate.metadata.labels"),
+            maxProperties=64,
+        ),
     )
     annotations: Words | None = Field(
         default=None,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import FALLBACK_REASON, NO_HOOKS, Runtime
-from slidingserve.vllm_adapter import entry, gate
+from slidingserve.vllm_adapter import entry, gate, unplanned
 from slidingserve.vllm_adapter.gate import Hook, check_config, check_hooks, check_version
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "engine.md"
@@ -100,7 +100,7 @@ def test_a_plain_engine_passes() -> None:
 
 
 @pytest.mark.parametrize("row", gate.CONFIG_ROWS, ids=lambda row: row.name)
-def test_each_row_refuses_its_engine_with_its_sentence(row: gate.Row) -> None:
+def test_each_row_refuses_its_engine_with_its_sentence(row: unplanned.Row) -> None:
     assert check_config(config(**REFUSED[row.name])) == row.sentence
 
 

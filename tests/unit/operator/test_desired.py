@@ -1,5 +1,6 @@
 """What a spec becomes: golden files, and the properties that no golden file can state."""
 
+import dataclasses
 import json
 import shlex
 import subprocess
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 from sloserve_operator.api.resource import SLOServe
+from sloserve_operator.api.spec import SLOServeSpec
 from sloserve_operator.desired import Context, build, pod, restart
 from sloserve_operator.desired.config import KEY
 from sloserve_operator.desired.names import ENGINE_IMAGE, RESTART_HASH, TEMPLATE_VERSION
@@ -297,3 +299,14 @@ def test_a_names_own_labels_and_annotations_are_not_the_users_to_take() -> None:
     metadata = child("Service", of)["metadata"]
     assert metadata["labels"]["sloserve.dev/name"] == "chat"
     assert metadata["annotations"]["sloserve.dev/applied-hash"] != "x"
+
+
+@pytest.mark.parametrize("name", desired.inputs())
+def test_an_object_that_was_stored_with_its_defaults_filled_in_makes_the_same_children(name: str) -> None:
+    """A CRD that filled them in and one that does not give the same pods, settings and hashes."""
+    left_out = desired.inputs()[name]
+    spec = left_out.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
+    filled_in = dataclasses.replace(left_out, spec=SLOServeSpec.model_validate(spec))
+    assert all("objectivePercent" in entry for entry in spec["sloClasses"])
+    assert build(filled_in, CONTEXT) == build(left_out, CONTEXT)
+    assert restart.restart_hash(filled_in.spec) == restart.restart_hash(left_out.spec)

@@ -109,3 +109,12 @@ def test_the_reference_says_of_each_field_what_a_change_does() -> None:
     assert "| `spec.scheduler.alpha` | number | > 0, <= 10 | hot |" in page
     assert "| `spec.engine.tensorParallelSize` | integer | <= 64, default `1` | restart |" in page
     assert "| `spec.replicas` | integer | >= 0, <= 1000, default `1` | scale |" in page
+
+
+def test_no_item_of_a_list_has_a_default_and_its_description_says_what_holds() -> None:
+    schema = document()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    items = [inner for node in nodes(schema) if "items" in node for inner in nodes(node["items"])]
+    assert [node for node in items if "default" in node] == []
+    classes = schema["properties"]["spec"]["properties"]["sloClasses"]["items"]["properties"]
+    assert classes["objectivePercent"]["description"].endswith(" 99 if left out.")
+    assert schema["properties"]["spec"]["properties"]["replicas"]["default"] == 1, "/scale needs a value"
