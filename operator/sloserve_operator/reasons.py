@@ -4,6 +4,7 @@ The sentences are those of the scheduler, the kubelet and the engine itself, tak
 no logs, no events and no Secrets are read. Each names the object, the figure and the remedy.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,12 @@ from .containers import container_reason
 from .scheduling import Why, names, unscheduled
 from .view import NEVER, Observed, PodView, condition, when
 
+# What a cluster that gives each namespace a range of users says to a pod that asks for one of its own.
+_USER = re.compile(r"runAsUser|runAsGroup|fsGroup|security context constraint", re.IGNORECASE)
+_LEAVE = (
+    "If the cluster gives this namespace its users, set spec.engine.runAs: cluster (for all resources: the"
+    " chart's runAs). A null in podTemplate does not do it: kubectl apply drops it"
+)
 # An eviction explains what follows it for so long; the pod itself stays as a record for much longer.
 RECENT = timedelta(minutes=10)
 # A pod that should have ended this long ago hangs on a node that does not answer.
@@ -52,6 +59,8 @@ def _failure(observed: Observed) -> Iterator[Why]:
     text = str(failure.get("message", ""))
     if "exceeded quota" in text:
         yield Reason.QUOTA_EXCEEDED, f"{text}. Raise the ResourceQuota, or lower what the pods ask for"
+    elif _USER.search(text) and "PodSecurity" not in text:
+        yield Reason.REPLICA_FAILURE, f"{text}. {_LEAVE}"
     else:
         yield Reason.REPLICA_FAILURE, text
 

@@ -60,7 +60,7 @@ RULES = [
         "spec.engine.accelerator",
         "amd.com/gpu",
         "gpu",
-        "must be cpu or a resource name such as nvidia.com/gpu",
+        "must be cpu, claims or a resource name such as nvidia.com/gpu",
     ),
     Rule("spec.engine.maxModelLength", 1, 0, "greater than or equal to 1"),
     Rule("spec.engine.extraArgs", ["--max-num-seqs=4"], ["--port=1"], "engine.extraArgs must not set what"),
@@ -118,6 +118,7 @@ MAIN = {"name": "main"}
 LORA = {"name": "sql", "uri": "hf://org/adapter"}
 ENV_KEY = {"secretKeyRef": {"name": "s", "key": "k"}}
 BOTH = {**ENV_KEY, "fieldRef": {"fieldPath": "status.podIP"}}
+GPUS = {"name": "gpus", "resourceClaimTemplateName": "two-gpus"}
 RWX = {"size": "1Gi", "accessModes": ["ReadWriteMany"]}
 
 
@@ -153,7 +154,10 @@ RULES += [
         "model.quantization and --quantization in engine.extraArgs say the same",
     ),
     Rule(
-        "spec.engine.accelerator", "nvidia.com/mig-3g.40gb", "nvidia.com/", "must be cpu or a resource name"
+        "spec.engine.accelerator",
+        "nvidia.com/mig-3g.40gb",
+        "nvidia.com/",
+        "must be cpu, claims or a resource name",
     ),
     Rule("spec.engine.pipelineParallelSize", 2, 0, "greater than or equal to 1"),
     Rule(
@@ -339,6 +343,43 @@ RULES += [
         [{"podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}}],
         [{"podSelector": {"matchExpressions": [{"key": "a", "operator": "Is"}]}}],
         "supported values",
+    ),
+    Rule("spec.service.ipFamilyPolicy", "SingleStack", "Both", "supported values"),
+    Rule("spec.engine.runAs", "cluster", "1000", "supported values"),
+    Rule(
+        "spec.engine",
+        {"resourceClaims": [GPUS], "accelerator": "claims"},
+        {"resourceClaims": [GPUS], "accelerator": "cpu"},
+        "engine.accelerator must be claims with engine.resourceClaims",
+    ),
+    Rule(
+        "spec.engine",
+        {"resourceClaims": [{**GPUS, "count": 2}], "tensorParallelSize": 2},
+        {"resourceClaims": [{**GPUS, "count": 2}], "tensorParallelSize": 4},
+        "the counts in engine.resourceClaims must add up to engine.tensorParallelSize times",
+    ),
+    Rule(
+        "spec.engine",
+        {
+            "resourceClaims": [{**GPUS, "count": 2}, {**GPUS, "name": "b", "count": 4}],
+            "tensorParallelSize": 2,
+            "pipelineParallelSize": 3,
+        },
+        {"resourceClaims": [{**GPUS, "count": 2}, {**GPUS, "name": "b", "count": 4}]},
+        "each rank of the engine needs a device",
+    ),
+    Rule(
+        "spec.engine.resourceClaims",
+        [{"name": "one", "resourceClaimName": "a"}],
+        [{"name": "one"}],
+        "engine.resourceClaims needs in each entry exactly one of resourceClaimTemplateName",
+    ),
+    Rule("spec.engine.resourceClaims", [GPUS], [GPUS, GPUS], "Duplicate value"),
+    Rule(
+        "spec",
+        spec(engine={"accelerator": "claims"}, podTemplate={"spec": {"resourceClaims": [GPUS]}}),
+        spec(engine={"accelerator": "claims"}, podTemplate={"spec": {}}),
+        "engine.accelerator claims needs the claims in engine.resourceClaims",
     ),
     Rule("spec.monitoring.scrape", False, "no", "must be of type boolean"),
     Rule(
