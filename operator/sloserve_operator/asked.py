@@ -6,6 +6,7 @@ from typing import Any
 
 from .desired.pod import CONTAINER
 
+TEMPLATE = "ResourceClaimTemplate "
 KUBERNETES_OWN = ("cpu", "memory", "ephemeral-storage", "hugepages-", "pods")
 
 
@@ -47,7 +48,7 @@ def asked(deployment: Mapping[str, Any] | None) -> Asked:
 
 def _source(claim: Mapping[str, Any]) -> str:
     if template := claim.get("resourceClaimTemplateName"):
-        return f"ResourceClaimTemplate {template}"
+        return f"{TEMPLATE}{template}"
     return f"ResourceClaim {claim.get('resourceClaimName', '')}"
 
 

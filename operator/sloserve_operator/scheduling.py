@@ -11,6 +11,7 @@ Why = tuple[Reason, str]
 _MISSING = re.compile(r'persistentvolumeclaim "([^"]+)" (not found|is being deleted)')
 # What it says where no node has the devices that claims ask for.
 _UNALLOCATED = "cannot allocate all claims"
+_NO_CLASS = re.compile(r"device class (\S+) does not exist")
 # What the scheduler says of claims that exist and hold no volume.
 _UNBOUND = (
     "unbound immediate PersistentVolumeClaims",
@@ -43,6 +44,14 @@ def unscheduled(pod: PodView, observed: Observed, asked: Asked) -> Iterator[Why]
         remedy = "Free or add accelerators, or lower spec.engine.tensorParallelSize or spec.replicas"
         text = f"pod {pod.name} asks for {asks}, and no node has as many free. {remedy}. {said}"
         yield Reason.INSUFFICIENT_GPU, text
+    elif found := _NO_CLASS.search(text):
+        remedy = "Install the driver that brings it, or name another in the ResourceClaimTemplate"
+        yield (
+            Reason.UNSCHEDULABLE,
+            (
+                f"pod {pod.name} asks for devices of the class {found[1]}, which is not there. {remedy}. {said}"
+            ),
+        )
     elif _UNALLOCATED in text:
         yield Reason.INSUFFICIENT_GPU, f"pod {pod.name} {_devices(asked.device_claims)}. {said}"
     else:
@@ -59,8 +68,8 @@ def _devices(claims: Mapping[str, str]) -> str:
     holders = " and ".join(f"{name} ({source})" for name, source in claims.items()) or "of its podTemplate"
     return (
         f"asks for devices by the claim {holders}, and no node has them free. Free or add devices, or ask"
-        " for fewer there and lower spec.engine.tensorParallelSize with it, or lower spec.replicas; a device class"
-        " or selector that matches no device reads the same"
+        " for fewer there and lower spec.engine.tensorParallelSize with it, or lower spec.replicas; a device"
+        " class or selector that matches no device reads the same"
     )
 
 

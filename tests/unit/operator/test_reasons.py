@@ -72,14 +72,18 @@ ALL_CLAIMS = (
 )
 
 
-def waiting_for_devices(**more: Any) -> tuple[Reason, str]:
+def waiting_for_devices(words: str = ALL_CLAIMS, made: bool = True, **more: Any) -> tuple[Reason, str]:
     """The recorded pod without a node, as it is with its accelerators by claims."""
     deployment, (pod,) = copy.deepcopy(recorded("gpus"))
     spec = deployment["spec"]["template"]["spec"]
     spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "two-gpus"}]
     spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
     (condition,) = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
-    condition["message"] = ALL_CLAIMS
+    condition["message"] = words
+    if made:
+        pod["status"]["resourceClaimStatuses"] = [{"name": "gpus", "resourceClaimName": "chat-gpus-x"}]
+    else:
+        pod["status"].pop("conditions")
     return why_not_ready(Observed(deployment, [PodView(pod)], **more), NOW)
 
 
@@ -88,6 +92,21 @@ def test_devices_that_claims_do_not_get_are_accelerators_that_lack() -> None:
     assert reason == "InsufficientGPU"
     assert "by the claim gpus (ResourceClaimTemplate two-gpus), and no node has them free" in message
     assert message.endswith("2 cannot allocate all claims. still not schedulable"), "the scheduler's words"
+
+
+def test_a_device_class_that_is_not_there_is_named() -> None:
+    reason, message = waiting_for_devices(
+        "0/1 nodes are available: request gpus: device class gpu.nvidia.com does not exist. no new claims to"
+        " deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+    assert reason == "Unschedulable"
+    assert "asks for devices of the class gpu.nvidia.com, which is not there. Install the driver" in message
+
+
+def test_a_claim_that_nobody_makes_is_not_called_a_start() -> None:
+    reason, message = waiting_for_devices(made=False)
+    assert reason == "Unschedulable"
+    assert "waits for its claim gpus, which is to be made from the ResourceClaimTemplate two-gpus" in message
 
 
 def test_devices_of_an_engine_that_drains_are_waited_for() -> None:
