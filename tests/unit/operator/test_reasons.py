@@ -100,7 +100,7 @@ def test_a_device_class_that_is_not_there_is_named() -> None:
         " deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
     assert reason == "Unschedulable"
-    assert "asks for devices of the class gpu.nvidia.com, which is not there. Install the driver" in message
+    assert "asks for devices of class gpu.nvidia.com, which is not there. Install the driver" in message
 
 
 def test_a_claim_that_nobody_makes_is_not_called_a_start() -> None:
