@@ -46,9 +46,7 @@ def unscheduled(pod: PodView, observed: Observed, asked: Asked) -> Iterator[Why]
         yield Reason.INSUFFICIENT_GPU, text
     elif found := _NO_CLASS.search(text):
         remedy = "Install the driver that brings it, or name another in the ResourceClaimTemplate"
-        text = (
-            f"pod {pod.name} asks for devices of class {found[1]}, which is not there. {remedy}. {said}"
-        )
+        text = f"pod {pod.name} asks for devices of class {found[1]}, which is not there. {remedy}. {said}"
         yield Reason.UNSCHEDULABLE, text
     elif _UNALLOCATED in text:
         yield Reason.INSUFFICIENT_GPU, f"pod {pod.name} {_devices(asked.device_claims)}. {said}"
