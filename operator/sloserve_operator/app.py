@@ -159,6 +159,7 @@ class Process:
             poll_seconds=settings.poll_seconds,
             instance=socket.gethostname(),
             operator=operator_peer(settings.operator_namespace, settings.operator_labels),
+            run_as=settings.run_as,
         )
         parts: list[Any] = [self.watches.run()]
         parts += [work(self.queue, reconciler, self.telemetry, self.leads) for _ in range(settings.workers)]

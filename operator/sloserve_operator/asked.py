@@ -6,14 +6,18 @@ from typing import Any
 
 from .desired.pod import CONTAINER
 
+TEMPLATE = "ResourceClaimTemplate "
 KUBERNETES_OWN = ("cpu", "memory", "ephemeral-storage", "hugepages-", "pods")
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Of one pod. `startup_seconds`: how long the startup probe waits; 0 where it is not known."""
+    """Of one pod. `accelerators`: count by resource name; `device_claims`: by name in the pod, the object
+    that has the devices; `claims`: of volumes. `startup_seconds`: how long the startup probe waits; 0 where
+    it is not known."""
 
     accelerators: Mapping[str, str] = field(default_factory=dict)
+    device_claims: Mapping[str, str] = field(default_factory=dict)
     memory_limit: str = ""
     claims: tuple[str, ...] = ()
     startup_seconds: int = 0
@@ -33,12 +37,19 @@ def asked(deployment: Mapping[str, Any] | None) -> Asked:
     claims = [v["persistentVolumeClaim"]["claimName"] for v in volumes if v.get("persistentVolumeClaim")]
     return Asked(
         accelerators={k: str(v) for k, v in limits.items() if not k.startswith(KUBERNETES_OWN)},
+        device_claims={claim.get("name", ""): _source(claim) for claim in spec.get("resourceClaims") or []},
         memory_limit=str(limits.get("memory", "")),
         claims=tuple(dict.fromkeys(claims)),
         startup_seconds=probe.get("failureThreshold", 0) * probe.get("periodSeconds", 0),
         grace_seconds=spec.get("terminationGracePeriodSeconds", 0),
         token_secret=_token_secret(main),
     )
+
+
+def _source(claim: Mapping[str, Any]) -> str:
+    if template := claim.get("resourceClaimTemplateName"):
+        return f"{TEMPLATE}{template}"
+    return f"ResourceClaim {claim.get('resourceClaimName', '')}"
 
 
 def _token_secret(container: Mapping[str, Any]) -> str:

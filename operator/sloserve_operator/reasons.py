@@ -4,18 +4,27 @@ The sentences are those of the scheduler, the kubelet and the engine itself, tak
 no logs, no events and no Secrets are read. Each names the object, the figure and the remedy.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
 from .api.conditions import Reason
-from .asked import Asked, asked
+from .asked import TEMPLATE, Asked, asked
 from .containers import container_reason
 from .scheduling import Why, names, unscheduled
 from .view import NEVER, Observed, PodView, condition, when
 
+# What a cluster that gives each namespace a range of users says to a pod that asks for one of its own.
+_USER = re.compile(r"runAsUser|runAsGroup|fsGroup|security context constraint", re.IGNORECASE)
+_LEAVE = (
+    "If the cluster gives this namespace its users, set spec.engine.runAs: cluster (for all resources: the"
+    " chart's runAs). A null in podTemplate does not do it: kubectl apply drops it"
+)
 # An eviction explains what follows it for so long; the pod itself stays as a record for much longer.
 RECENT = timedelta(minutes=10)
+# Within which a claim is made from its template.
+CLAIMED = timedelta(seconds=10)
 # A pod that should have ended this long ago hangs on a node that does not answer.
 OVERDUE = timedelta(minutes=2)
 
@@ -25,6 +34,7 @@ def why_not_ready(observed: Observed, now: str) -> Why:
     wanted = asked(observed.deployment)
     found = [why for pod in observed.pods if not pod.ready for why in _pod(pod, observed, wanted)]
     found += [*_failure(observed), *_ended(observed, now), *_overdue(observed, now)]
+    found += _unclaimed(observed, wanted, now)
     order = list(Reason)
     if found:
         return min(found, key=lambda why: order.index(why[0]))
@@ -52,6 +62,8 @@ def _failure(observed: Observed) -> Iterator[Why]:
     text = str(failure.get("message", ""))
     if "exceeded quota" in text:
         yield Reason.QUOTA_EXCEEDED, f"{text}. Raise the ResourceQuota, or lower what the pods ask for"
+    elif _USER.search(text) and "PodSecurity" not in text:
+        yield Reason.REPLICA_FAILURE, f"{text}. {_LEAVE}"
     else:
         yield Reason.REPLICA_FAILURE, text
 
@@ -73,6 +85,19 @@ def _pod(pod: PodView, observed: Observed, wanted: Asked) -> Iterator[Why]:
             f"pod {pod.name} is not ready although its containers are: its node {node} no longer reports, or"
             f" a readiness gate holds it. kubectl describe node {node}",
         )
+
+
+def _unclaimed(observed: Observed, wanted: Asked, now: str) -> Iterator[Why]:
+    """A pod whose claim was not made from its template: the scheduler does not even look at it."""
+    for pod in observed.pods:
+        made = {claim.get("name") for claim in pod.status.get("resourceClaimStatuses") or []}
+        missing = {n: s for n, s in wanted.device_claims.items() if s.startswith(TEMPLATE) and n not in made}
+        age = when(now) - when(pod.obj["metadata"].get("creationTimestamp"))
+        if missing and age > CLAIMED and not (pod.obj.get("spec") or {}).get("nodeName"):
+            name, source = next(iter(missing.items()))
+            text = f"pod {pod.name} waits for its claim {name}, which is to be made from the {source}"
+            remedy = "Is that in this namespace? Create it, or correct spec.engine.resourceClaims"
+            yield Reason.UNSCHEDULABLE, f"{text}. {remedy}"
 
 
 def _done(init: Mapping[str, Any]) -> bool:

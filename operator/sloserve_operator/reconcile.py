@@ -19,6 +19,7 @@ from .attainment import Window
 from .cache import Cache, Key, key_of
 from .children import Again, Children
 from .desired import Context, build
+from .desired.pod import FIXED
 from .desired.policies import operator_peer
 from .desired.workload import endpoint
 from .engine_metrics import EngineReader
@@ -71,12 +72,13 @@ class Reconciler:
         poll_seconds: float,
         instance: str = "sloserve-operator",
         operator: Object | None = None,
+        run_as: str = FIXED,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._kube, self._cache, self._engines, self._telemetry = kube, cache, engines, telemetry
         self._images, self._poll, self._instance = images, poll_seconds, instance
-        self._operator = operator or operator_peer()
+        self._operator, self._run_as = operator or operator_peer(), run_as
         self._clock, self._wall = clock, wall
         # A start is no news: windows begin anew with it, and what they say is worth no write at once.
         self._started = clock()
@@ -162,7 +164,7 @@ class Reconciler:
         for _ in range(MOST_RESTARTS):
             deployment, config_map = children(self._cache, resource)
             images = (self._images.engine, self._images.engine_cpu)
-            context = Context(*images, deployment, config_map, self._operator)
+            context = Context(*images, deployment, config_map, self._operator, self._run_as)
             desired = build(resource, context)
             problems: dict[str, Problem] = {}
             try:

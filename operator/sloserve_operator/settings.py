@@ -33,6 +33,11 @@ class Settings(BaseSettings):
         default=f"slidingserve/engine-cpu:{__version__}",
         description="Image of engines with accelerator: cpu.",
     )
+    run_as: Literal["fixed", "cluster"] = Field(
+        default="fixed",
+        description="As which user engines run that do not say (spec.engine.runAs): fixed, which is 1000, or "
+        "cluster, which leaves user and group to the cluster.",
+    )
     log_format: Literal["json", "text"] = Field(default="json", description="Form of a log line.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level logged."

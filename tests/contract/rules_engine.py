@@ -36,7 +36,7 @@ RULES = [
         "spec.engine.accelerator",
         "amd.com/gpu",
         "gpu",
-        "must be cpu or a resource name such as nvidia.com/gpu",
+        "must be cpu, claims or a resource name such as nvidia.com/gpu",
     ),
     Rule("spec.engine.maxModelLength", 1, 0, "greater than or equal to 1"),
     Rule("spec.engine.extraArgs", ["--max-num-seqs=4"], ["--port=1"], "engine.extraArgs must not set what"),
@@ -112,7 +112,10 @@ RULES = [
         "model.quantization and --quantization in engine.extraArgs say the same",
     ),
     Rule(
-        "spec.engine.accelerator", "nvidia.com/mig-3g.40gb", "nvidia.com/", "must be cpu or a resource name"
+        "spec.engine.accelerator",
+        "nvidia.com/mig-3g.40gb",
+        "nvidia.com/",
+        "must be cpu, claims or a resource name",
     ),
     Rule("spec.engine.pipelineParallelSize", 1, 0, "greater than or equal to 1"),
     Rule(

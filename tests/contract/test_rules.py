@@ -11,14 +11,14 @@ from sloserve_operator.api.crd import document
 from sloserve_operator.api.rules import VALIDATIONS
 
 from tests.cluster.api import Cluster
-from tests.contract import rules_arguments, rules_engine, rules_pods
+from tests.contract import rules_arguments, rules_devices, rules_engine, rules_pods
 from tests.contract.rules import EXAMPLES, Rule, changed, offer
 from tests.contract.rules_pods import TRANSITIONS
 from tests.contract.space import Space, manifest
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("crd")]
 
-RULES = [*rules_engine.RULES, *rules_arguments.RULES, *rules_pods.RULES]
+RULES = [*rules_engine.RULES, *rules_arguments.RULES, *rules_devices.RULES, *rules_pods.RULES]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: f"{rule.path}={rule.bad}"[:60])

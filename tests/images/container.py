@@ -39,11 +39,12 @@ class Container:
 
 
 @contextmanager
-def container(built: images.Built) -> Iterator[Container]:
-    """The image as a Container."""
+def container(built: images.Built, user: str = "") -> Iterator[Container]:
+    """The image as a Container, of its own user or another (`uid:gid`)."""
     builder, stored = images_build.choose(), stored_name(built)
     if builder.program != "buildah":
-        options = ["run", "--rm", "--read-only", "--tmpfs", "/tmp", "--entrypoint", "env", stored]
+        options = ["run", "--rm", "--read-only", "--tmpfs", "/tmp", "--entrypoint", "env"]
+        options += ["--user", user, stored] if user else [stored]
         yield Container([*builder.command(), *options], builder.environment)
         return
     name = builder.run("from", stored).split()[-1]
@@ -51,7 +52,7 @@ def container(built: images.Built) -> Iterator[Container]:
         settings = configuration(built.layout)
         root = builder.run("mount", name).split()[-1]
         unshare = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER, "sh"]
-        yield Container([*unshare, root, settings["User"], *settings["Env"]])
+        yield Container([*unshare, root, user or settings["User"], *settings["Env"]])
     finally:
         builder.run("rm", name)
 

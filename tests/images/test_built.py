@@ -55,6 +55,20 @@ def test_both_run_as_user_1000_and_cannot_write_their_root(
         assert found.run("touch", "/tmp/probe").returncode == 0
 
 
+def test_both_run_as_a_user_of_the_clusters_choice_that_has_no_name(
+    engine: images.Built, operator: images.Built
+) -> None:
+    """As OpenShift runs them: any uid, group 0, unknown to /etc/passwd."""
+    home = "import getpass, os; os.makedirs(os.path.expanduser('~/x')); print(os.getuid(), getpass.getuser())"
+    imported = {"engine": "slidingserve.cli, vllm", "operator": "sloserve_operator.app"}
+    for name, built in (("engine", engine), ("operator", operator)):
+        with container(built, "1000971234:0") as found:
+            shown = found.run("python", "-c", home)
+            assert shown.stdout.startswith("1000971234 s"), shown.stderr
+            shown = found.run("python", "-c", f"import {imported[name]}; print('there')")
+            assert shown.stdout.endswith("there\n"), shown.stderr
+
+
 def test_the_engine_starts_on_a_read_only_root(running_engine: Container) -> None:
     shown = running_engine.run("slidingserve", "serve", "--help")
     assert shown.returncode == 0, shown.stderr

@@ -76,7 +76,8 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
     Reason.REPLICA_FAILURE: (
         "Ready",
         "The API server refuses the pods themselves, for instance by Pod Security or a LimitRange.",
-        "The message names the rule: change the spec, or the namespace's policy.",
+        "The message names the rule: change the spec, or the namespace's policy. Where the cluster gives each"
+        " namespace its users: `engine.runAs: cluster`.",
     ),
     Reason.CLAIM_MISSING: (
         "Ready",
@@ -167,11 +168,10 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
     ),
     Reason.INSUFFICIENT_GPU: (
         "Ready",
-        "No node has as many accelerators free as a pod asks for; the message has the number, the resource"
-        " and the"
-        " scheduler's sentence.",
+        "No node has as many accelerators free as a pod asks for, by count or by resource claims; the message"
+        " has the number and the resource, or the claims, and the scheduler's sentence.",
         "Free or add accelerators; lower `replicas`, `engine.tensorParallelSize` or"
-        " `engine.pipelineParallelSize`.",
+        " `engine.pipelineParallelSize`, and with claims what the ResourceClaimTemplate asks for.",
     ),
     Reason.UNSCHEDULABLE: (
         "Ready",

@@ -38,6 +38,16 @@ class SLOServeSpec(Model):
             once("model", "dtype", "--dtype"),
             once("model", "quantization", "--quantization", "-q"),
             cel(
+                "!has(self.engine) || !has(self.engine.accelerator) || self.engine.accelerator != 'claims'"
+                " || (has(self.engine.resourceClaims) && self.engine.resourceClaims.size() > 0)"
+                " || (has(self.podTemplate) && has(self.podTemplate.spec)"
+                " && has(self.podTemplate.spec.resourceClaims)"
+                " && self.podTemplate.spec.resourceClaims.size() > 0)",
+                "engine.accelerator claims needs the claims in engine.resourceClaims (or in"
+                " podTemplate.spec.resourceClaims): name the ResourceClaimTemplate that has the devices",
+                field_path=".engine.resourceClaims",
+            ),
+            cel(
                 f"{_MADE} || self.replicas <= 1 || 'ReadWriteMany' in self.storage.modelCache.accessModes",
                 "storage.modelCache.accessModes must hold ReadWriteMany with more than 1 replica: the pods"
                 " share the claim",

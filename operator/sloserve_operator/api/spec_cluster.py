@@ -131,6 +131,11 @@ class Service(Model):
     type: Literal["ClusterIP", "NodePort", "LoadBalancer"] = Field(
         default="ClusterIP", description="How it is reached."
     )
+    ip_family_policy: Literal["SingleStack", "PreferDualStack", "RequireDualStack"] | None = Field(
+        default=None,
+        description="IPv4, IPv6 or both; by default both where the cluster has both and the engines listen on"
+        " both.",
+    )
     labels: Words | None = Field(
         default=None,
         description="Labels beside the operator's own.",

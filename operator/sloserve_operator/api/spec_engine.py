@@ -7,10 +7,13 @@ from pydantic import ConfigDict, Field
 from .arguments import ARGUMENTS, once, pipeline_rule, word_rules
 from .base import Model
 from .rules import cel, extra, label_values
+from .spec_claims import ResourceClaim
 from .spec_model import ApiKey, LoraAdapter
 from .spec_pod import EnvFrom, EnvVar, Name, Quantity, Resources, Toleration
 
 CPU = "cpu"
+CLAIMS = "claims"
+GPU = "nvidia.com/gpu"
 
 
 class PullSecret(Model):
@@ -44,6 +47,21 @@ class Engine(Model):
                 "engine.sharedMemorySize must not be above engine.resources.limits.memory, as which it counts"
                 " when it is used: lower it (2Gi if left out) or raise the limit",
                 field_path=".sharedMemorySize",
+            ),
+            cel(
+                "!has(self.resourceClaims) || self.resourceClaims.size() == 0 || !has(self.accelerator)"
+                f" || self.accelerator in ['{CLAIMS}', '{GPU}']",
+                "engine.accelerator must be claims with engine.resourceClaims: they hold the accelerators,"
+                " and no other is asked for beside them",
+                field_path=".accelerator",
+            ),
+            cel(
+                "!has(self.resourceClaims) || self.resourceClaims.size() == 0"
+                " || !self.resourceClaims.all(c, has(c.count)) || self.resourceClaims.map(c, c.count).sum()"
+                " == self.tensorParallelSize * self.pipelineParallelSize",
+                "the counts in engine.resourceClaims must add up to engine.tensorParallelSize times"
+                " engine.pipelineParallelSize: each rank of the engine needs a device",
+                field_path=".resourceClaims",
             ),
             *(once("engine", field, *arguments) for field, arguments in ARGUMENTS.items()),
         )
@@ -84,18 +102,26 @@ class Engine(Model):
         le=64,
     )
     accelerator: str = Field(
-        default="nvidia.com/gpu",
+        default=GPU,
         description="Resource name of the accelerator (nvidia.com/gpu, amd.com/gpu, a MIG slice such as"
-        " nvidia.com/mig-3g.40gb), or cpu for the CPU build of the engine.",
+        " nvidia.com/mig-3g.40gb), claims for devices that resource claims hold (dynamic resource"
+        " allocation), or cpu for the CPU build of the engine.",
         max_length=128,
         json_schema_extra=extra(
             cel(
-                "self == 'cpu'"
+                "self in ['cpu', 'claims']"
                 " || self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
                 "/[A-Za-z0-9]([-A-Za-z0-9._]*[A-Za-z0-9])?$')",
-                "engine.accelerator must be cpu or a resource name such as nvidia.com/gpu",
+                "engine.accelerator must be cpu, claims or a resource name such as nvidia.com/gpu",
             )
         ),
+    )
+    resource_claims: list[ResourceClaim] = Field(
+        default_factory=list,
+        description="Claims that hold the engine's accelerators, for clusters that hand out devices by"
+        " dynamic resource allocation (Kubernetes 1.34). With them no count of devices is asked for beside.",
+        max_length=16,
+        json_schema_extra=extra(x_kubernetes_list_type="map", x_kubernetes_list_map_keys=["name"]),
     )
     max_model_length: int | None = Field(
         default=None,
@@ -172,6 +198,12 @@ class Engine(Model):
         max_length=32,
         json_schema_extra=extra(x_kubernetes_list_type="atomic"),
     )
+    run_as: Literal["fixed", "cluster"] | None = Field(
+        default=None,
+        description="User and group of the pods: fixed, which is 1000, or cluster, which leaves them to the"
+        " cluster (OpenShift gives each namespace a range of its own); by default what the operator was"
+        " installed with.",
+    )
     startup_timeout_seconds: int = Field(
         default=1800,
         description="Time for download, load, compilation and calibration before a start is given up.",
@@ -181,6 +213,12 @@ class Engine(Model):
     drain_timeout_seconds: int = Field(
         default=60, description="Time for running requests to end before an engine is stopped.", ge=0, le=3600
     )
+
+    @property
+    def device(self) -> str | None:
+        """Resource name of the accelerators that are asked for by count; None on CPUs and with claims."""
+        counted = self.accelerator not in (CPU, CLAIMS) and not self.resource_claims
+        return self.accelerator if counted else None
 
     @property
     def ranks(self) -> int:

@@ -14,6 +14,10 @@ from .rules import PRESERVE, cel, extra, label_values, quantities, unreserved
 Quantity = Annotated[int | str, Field(json_schema_extra={"maxLength": 32})]
 Words = dict[str, Annotated[str, Field(max_length=4096)]]
 Free = Annotated[dict[str, Any], Field(json_schema_extra={PRESERVE: True})]
+DeviceClaim = Annotated[
+    dict[str, Any],
+    Field(description="A claim, in Kubernetes' own fields.", json_schema_extra={PRESERVE: True}),
+]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
 
@@ -221,6 +225,13 @@ class PodSpec(Model):
 
     termination_grace_period_seconds: int | None = Field(
         default=None, description="Not to be set: it follows from engine.drainTimeoutSeconds."
+    )
+    resource_claims: list[DeviceClaim] | None = Field(
+        default=None,
+        description="Claims of devices, merged by name; those of the accelerators are better in"
+        " engine.resourceClaims.",
+        max_length=32,
+        json_schema_extra=extra(x_kubernetes_list_type="atomic"),
     )
     containers: list[Container] | None = Field(
         default=None,

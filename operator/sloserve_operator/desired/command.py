@@ -23,11 +23,12 @@ def command(resource: SLOServe) -> list[str]:
     return ["slidingserve", "serve", model_path(resource.spec.model)]
 
 
-def arguments(resource: SLOServe) -> list[str]:
-    """Command line after `slidingserve serve MODEL`; the user's own words come last."""
+def arguments(resource: SLOServe, host: str | None) -> list[str]:
+    """Command line after `slidingserve serve MODEL`; the user's own words come last. `host` None: the
+    engine's own choice, which is every family that the pod has."""
     model, engine = resource.spec.model, resource.spec.engine
     words = [
-        "--host=0.0.0.0",
+        *([f"--host={host}"] if host else []),
         f"--port={PORT}",
         f"--slo-config={CONFIG_DIR}",
         f"--state-dir={STATE_DIR}",

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sloserve_operator.api.resource import Object, SLOServe
-from sloserve_operator.api.spec_engine import CPU, Engine
+from sloserve_operator.api.spec_engine import Engine
 
+from .accelerators import as_map, held, held_claims, pod_claims, resources
 from .command import PORT, arguments, command, environment
 from .merge import strategic
 from .names import image_version, labels
@@ -19,12 +20,15 @@ from .storage import STATE_DIR, volumes
 
 CONTAINER = "main"
 USER_ID = 1000
+FIXED, CLUSTER = "fixed", "cluster"
+"""Who says as which user the pods run: we, or the cluster (a range for each namespace)."""
 SLEEP_SECONDS = 5
 DRAIN_WAIT_SECONDS = 10
 """For Service proxies and balancers to learn that the pod is not ready."""
 STOP_MARGIN_SECONDS = 15
 FAILED_SECONDS = 15
 """For a container that a probe gave up: nothing that it serves is worth the wait of a drain."""
+IPV4 = "0.0.0.0"  # noqa: S104 - a pod is reached on its address
 STARTUP_PROBE_SECONDS = 2
 READINESS_PROBE_SECONDS = 5
 # Of the container main, what the operator and the Service rely on: no podTemplate changes it.
@@ -49,6 +53,10 @@ class Version:
     pre_stop_seconds: int
     probe_grace: Mapping[str, int]
     """Added to the startup and the liveness probe. The kubelet runs preStop for them too."""
+    host: str | None = None
+    """Where the engine listens; None: on every family of addresses that its pod has."""
+    reads_dropped_nulls: bool = True
+    """Whether an empty securityContext in podTemplate leaves the user to the cluster: see `dropped_nulls`."""
 
 
 def _sleep(_engine: Engine) -> Object:
@@ -70,8 +78,9 @@ def _drain(engine: Engine) -> Object:
 
 
 VERSIONS = {
-    1: Version(_sleep, SLEEP_SECONDS, {}),
-    2: Version(_drain, DRAIN_WAIT_SECONDS, {"terminationGracePeriodSeconds": FAILED_SECONDS}),
+    1: Version(_sleep, SLEEP_SECONDS, {}, IPV4, reads_dropped_nulls=False),
+    2: Version(_drain, DRAIN_WAIT_SECONDS, {"terminationGracePeriodSeconds": FAILED_SECONDS}, IPV4, False),
+    3: Version(_drain, DRAIN_WAIT_SECONDS, {"terminationGracePeriodSeconds": FAILED_SECONDS}),
 }
 
 
@@ -83,19 +92,6 @@ def current() -> int:
 def grace_seconds(engine: Engine, version: int) -> int:
     """Above the longest that preStop takes, or the kubelet cuts streams short."""
     return VERSIONS[version].pre_stop_seconds + engine.drain_timeout_seconds + STOP_MARGIN_SECONDS
-
-
-def resources(engine: Engine) -> Object:
-    """The user's CPU and memory, and as many accelerators as ranks (limits imply equal requests)."""
-    given = engine.resources
-    out: dict[str, dict[str, Any]] = {}
-    if given and given.requests:
-        out["requests"] = {key: str(value) for key, value in given.requests.items()}
-    if given and given.limits:
-        out["limits"] = {key: str(value) for key, value in given.limits.items()}
-    if engine.accelerator != CPU:
-        out.setdefault("limits", {})[engine.accelerator] = str(engine.ranks)
-    return out
 
 
 def probes(engine: Engine, version: int) -> Object:
@@ -126,9 +122,12 @@ def probes(engine: Engine, version: int) -> Object:
     }
 
 
-def template(resource: SLOServe, image: str, version: int) -> Object:
-    """The pod template: ours, with the user's podTemplate merged in where it may be."""
-    own = own_template(resource, image, version)
+def template(resource: SLOServe, image: str, version: int, run_as: str = FIXED) -> Object:
+    """The pod template: ours, with the user's podTemplate merged in where it may be. `run_as` is for a
+    resource that does not say."""
+    if dropped_nulls(resource) and VERSIONS[version].reads_dropped_nulls:
+        run_as = CLUSTER
+    own = own_template(resource, image, version, run_as)
     given = resource.spec.pod_template
     if given is None:
         return own
@@ -136,7 +135,15 @@ def template(resource: SLOServe, image: str, version: int) -> Object:
     return _held(merged, own, resource.spec.engine)
 
 
-def own_template(resource: SLOServe, image: str, version: int) -> Object:
+def dropped_nulls(resource: SLOServe) -> bool:
+    """Whether podTemplate has a securityContext without a field. Nobody writes one: it is what `kubectl
+    apply`, a merge patch, leaves of `runAsUser: null`, which means to leave the user to the cluster."""
+    given = resource.spec.pod_template
+    spec = given.spec.model_dump(exclude_unset=True) if given and given.spec else {}
+    return spec.get("securityContext") == {}
+
+
+def own_template(resource: SLOServe, image: str, version: int, run_as: str = FIXED) -> Object:
     """Pod template that the restricted Pod Security standard admits."""
     engine = resource.spec.engine
     volume_list, mounts = volumes(resource)
@@ -145,7 +152,7 @@ def own_template(resource: SLOServe, image: str, version: int) -> Object:
         "image": image,
         "imagePullPolicy": engine.image_pull_policy,
         "command": command(resource),
-        "args": arguments(resource),
+        "args": arguments(resource, VERSIONS[version].host),
         "env": environment(resource),
         "ports": [{"name": "http", "containerPort": PORT, "protocol": "TCP"}],
         "volumeMounts": mounts,
@@ -167,16 +174,12 @@ def own_template(resource: SLOServe, image: str, version: int) -> Object:
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": grace_seconds(engine, version),
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": _user(engine.run_as or run_as),
         "containers": [container],
         "volumes": volume_list,
     }
+    if claims := pod_claims(engine):
+        spec["resourceClaims"] = claims
     if engine.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in engine.image_pull_secrets]
     if engine.node_selector:
@@ -184,6 +187,12 @@ def own_template(resource: SLOServe, image: str, version: int) -> Object:
     if engine.tolerations:
         spec["tolerations"] = [t.model_dump(by_alias=True, exclude_none=True) for t in engine.tolerations]
     return {"metadata": {"labels": labels(resource.name, image_version(image))}, "spec": spec}
+
+
+def _user(run_as: str) -> Object:
+    """Security context of the pod; the image's own user is no root either."""
+    ids = dict.fromkeys(("runAsUser", "runAsGroup", "fsGroup"), USER_ID) if run_as == FIXED else {}
+    return {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def _held(merged: Object, own: Object, engine: Engine) -> Object:
@@ -199,6 +208,8 @@ def _held(merged: Object, own: Object, engine: Engine) -> Object:
         "containers": [_main(c, own_main, engine) if c.get("name") == CONTAINER else c for c in containers],
         "volumes": _with(own_spec["volumes"][0], spec.get("volumes") or [], "name"),
     }
+    if engine.resource_claims:
+        out["resourceClaims"] = held_claims(spec.get("resourceClaims"), engine)
     user = metadata.get("labels") or {}
     return {"metadata": {**metadata, "labels": {**user, **own["metadata"]["labels"]}}, "spec": out}
 
@@ -207,23 +218,15 @@ def _main(container: Object, own: Object, engine: Engine) -> Object:
     out = {**container, **{key: own[key] for key in HELD}}
     out["ports"] = _with(own["ports"][0], container.get("ports") or [], "containerPort")
     out["volumeMounts"] = _with(own["volumeMounts"][0], container.get("volumeMounts") or [], "mountPath")
-    if engine.accelerator != CPU:
-        given = _map(container.get("resources"))
-        limits = {**_map(given.get("limits")), engine.accelerator: str(engine.ranks)}
-        requests = {k: v for k, v in _map(given.get("requests")).items() if k != engine.accelerator}
-        rest = {key: value for key, value in given.items() if key != "requests"}
-        out["resources"] = {**rest, "limits": limits, **({"requests": requests} if requests else {})}
+    if engine.device or engine.resource_claims:
+        out["resources"] = held(container.get("resources"), engine)
     return out
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _with(ours: Object, merged: Any, key: str) -> Any:
     """The list with our item in its place, or first if it is gone; what is no list is for the server."""
     if not isinstance(merged, list):
         return merged
-    there = [_map(item).get(key) == ours[key] for item in merged]
+    there = [as_map(item).get(key) == ours[key] for item in merged]
     kept = [ours if same else item for item, same in zip(merged, there, strict=True)]
     return kept if any(there) else [ours, *kept]

@@ -9,9 +9,19 @@ from sloserve_operator.api.spec_engine import CPU
 
 from . import config, pod
 from .command import PORT
-from .names import ENGINE_IMAGE, RESTART_HASH, SCRAPE, TEMPLATE_VERSION, child, config_name, selector
+from .names import (
+    ENGINE_IMAGE,
+    RESTART_HASH,
+    RUN_AS,
+    SCRAPE,
+    TEMPLATE_HASH,
+    TEMPLATE_VERSION,
+    child,
+    config_name,
+    selector,
+)
 from .policies import disruption_budget, network_policy, operator_peer
-from .restart import pinned, restart_hash
+from .restart import pinned, restart_hash, template_hash
 from .storage import claim
 
 # Time granted for scheduling and for pulling an engine image of several GiB.
@@ -21,13 +31,14 @@ PULL_SECONDS = 1200
 @dataclass(frozen=True)
 class Context:
     """What the children depend on besides the spec: default images, where the operator's own pods are (a
-    NetworkPolicyPeer), and what was written before."""
+    NetworkPolicyPeer), as which user engines run that do not say, and what was written before."""
 
     engine_image: str
     engine_image_cpu: str
     deployment: Mapping[str, Any] | None = None
     config_map: Mapping[str, Any] | None = None
     operator: Mapping[str, Any] = field(default_factory=operator_peer)
+    run_as: str = pod.FIXED
 
 
 def build(resource: SLOServe, context: Context) -> list[Object]:
@@ -36,7 +47,7 @@ def build(resource: SLOServe, context: Context) -> list[Object]:
         child(resource, "v1", "ServiceAccount", resource.name, automountServiceAccountToken=False),
         config_map(resource, context),
         claim(resource),
-        service(resource),
+        service(resource, context),
         network_policy(resource, context.operator),
         disruption_budget(resource),
         deployment(resource, context),
@@ -54,10 +65,15 @@ def config_map(resource: SLOServe, context: Context) -> Object:
     return child(resource, "v1", "ConfigMap", config_name(resource.name), data=data)
 
 
-def service(resource: SLOServe) -> Object:
-    """Service in front of all engines."""
+def service(resource: SLOServe, context: Context) -> Object:
+    """Service in front of all engines: of both families only once they listen on both."""
     wanted = resource.spec.service
     ports = [{"name": "http", "port": PORT, "protocol": "TCP", "targetPort": "http"}]
+    spec: Object = {"type": wanted.type, "selector": selector(resource.name), "ports": ports}
+    version = pinned(resource, context.deployment).version or pod.current()
+    families = wanted.ip_family_policy or (None if pod.VERSIONS[version].host else "PreferDualStack")
+    if families:
+        spec["ipFamilyPolicy"] = families
     return child(
         resource,
         "v1",
@@ -65,7 +81,7 @@ def service(resource: SLOServe) -> Object:
         resource.name,
         labels={**(wanted.labels or {}), SCRAPE: str(resource.spec.monitoring.scrape).lower()},
         annotations=wanted.annotations or {},
-        spec={"type": wanted.type, "selector": selector(resource.name), "ports": ports},
+        spec=spec,
     )
 
 
@@ -90,23 +106,26 @@ def strategy(resource: SLOServe) -> Object:
 
 
 def deployment(resource: SLOServe, context: Context) -> Object:
-    """The engines, with the image and template version that they started with."""
+    """The engines, with the image, the user and the template version that they started with."""
     spec = resource.spec
-    kept = pinned(spec, context.deployment)
-    version = kept.version or pod.current()
+    kept = pinned(resource, context.deployment)
+    version, run_as = kept.version or pod.current(), kept.run_as or context.run_as
     image = spec.engine.image or kept.image or default_image(resource, context)
     grace = pod.grace_seconds(spec.engine, version)
+    template = pod.template(resource, image, version, run_as)
     body = {
         "replicas": spec.replicas,
         "revisionHistoryLimit": 3,
         "progressDeadlineSeconds": grace + PULL_SECONDS + spec.engine.startup_timeout_seconds,
         "selector": {"matchLabels": selector(resource.name)},
         "strategy": strategy(resource),
-        "template": pod.template(resource, image, version),
+        "template": template,
     }
     annotations = {
-        RESTART_HASH: restart_hash(spec),
+        RESTART_HASH: kept.restart_hash or restart_hash(spec),
+        TEMPLATE_HASH: template_hash(template),
         TEMPLATE_VERSION: str(version),
+        RUN_AS: run_as,
         ENGINE_IMAGE: image,
     }
     return child(resource, "apps/v1", "Deployment", resource.name, annotations=annotations, spec=body)

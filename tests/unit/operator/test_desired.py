@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shlex
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sloserve_operator.api.resource import SLOServe
 from sloserve_operator.api.spec import SLOServeSpec
 from sloserve_operator.desired import Context, build, pod, restart
 from sloserve_operator.desired.config import KEY
-from sloserve_operator.desired.names import ENGINE_IMAGE, RESTART_HASH, TEMPLATE_VERSION
+from sloserve_operator.desired.names import ENGINE_IMAGE, RESTART_HASH, TEMPLATE_HASH, TEMPLATE_VERSION
 from sloserve_operator.desired.pod import Version
 
 from tests import desired
@@ -80,6 +81,183 @@ def test_the_default_image_stays_pinned_until_a_restart_field_changes() -> None:
     assert (
         restarted["metadata"]["annotations"][RESTART_HASH] != first["metadata"]["annotations"][RESTART_HASH]
     )
+
+
+OWN_SIDECAR = {"spec": {"containers": [{"name": "side", "image": "x"}]}}
+RESPELT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "an empty podTemplate": ({}, {"podTemplate": {}}),
+    "an empty podTemplate.spec": ({}, {"podTemplate": {"spec": {}, "metadata": {"labels": {}}}}),
+    "main without a change": ({}, {"podTemplate": {"spec": {"containers": [{"name": "main"}]}}}),
+    "main with empty lists": ({}, {"podTemplate": {"spec": {"containers": [{"name": "main", "env": []}]}}}),
+    "a null for what is not there": ({}, {"podTemplate": {"spec": {"nodeName": None, "hostPID": False}}}),
+    "an empty part beside a sidecar": (
+        {"podTemplate": OWN_SIDECAR},
+        {"podTemplate": {"metadata": {}, "spec": {**OWN_SIDECAR["spec"], "nodeSelector": {}}}},
+    ),
+    "a quantity in other units": (
+        {"podTemplate": {"spec": {"volumes": [{"name": "x", "emptyDir": {"sizeLimit": "1Gi"}}]}}},
+        {"podTemplate": {"spec": {"volumes": [{"name": "x", "emptyDir": {"sizeLimit": "1024Mi"}}]}}},
+    ),
+    "empty resources": ({}, {"engine": {"tensorParallelSize": 2, "resources": {"limits": {}}}}),
+    "an empty nodeSelector": ({}, {"engine": {"tensorParallelSize": 2, "nodeSelector": {}}}),
+    "defaults in so many words": ({}, {"engine": {"tensorParallelSize": 2, "runAs": "fixed", "env": []}}),
+    "the image that it has": ({}, {"engine": {"tensorParallelSize": 2, "image": "engine:1.0"}}),
+    "the model's name that it has": ({}, {"model": {"uri": "hf://org/model", "name": "org/model"}}),
+}
+
+
+@pytest.mark.parametrize("name", RESPELT)
+def test_another_spelling_of_the_same_pod_restarts_nothing_even_after_an_upgrade(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, after = (resource(**fields) for fields in RESPELT[name])
+    first = child("Deployment", before)
+    monkeypatch.setitem(pod.VERSIONS, 99, Version(lambda _: {"exec": {"command": ["other"]}}, 30, {}))
+    upgraded = Context("engine:2.0", "engine-cpu:2.0", deployment=first)
+    again = child("Deployment", after, upgraded)
+    for kept in (RESTART_HASH, TEMPLATE_VERSION, ENGINE_IMAGE, TEMPLATE_HASH):
+        assert again["metadata"]["annotations"][kept] == first["metadata"]["annotations"][kept]
+    assert restart.template_hash(again["spec"]["template"]) == restart.template_hash(
+        first["spec"]["template"]
+    )
+    settled = child("Deployment", after, Context("engine:2.0", "c", deployment=again))
+    assert settled == again
+
+
+def test_selectors_that_are_empty_and_absent_are_two_pods() -> None:
+    def spread(selector: dict[str, Any]) -> str:
+        rule = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **selector}
+        of = resource(podTemplate={"spec": {"topologySpreadConstraints": [rule]}})
+        return restart.template_hash(template(of))
+
+    assert spread({"labelSelector": {}}) != spread({})
+
+
+def on(version: int, **fields: Any) -> Context:
+    """After a pod template of that version was written, with pods that run."""
+    first = child("Deployment", resource(**fields))
+    first["metadata"]["annotations"] |= {TEMPLATE_VERSION: str(version)}
+    first["spec"]["template"] = pod.template(resource(**fields), "engine:1.0", version)
+    first["metadata"]["annotations"][TEMPLATE_HASH] = restart.template_hash(first["spec"]["template"])
+    return Context("engine:1.0", "engine-cpu:1.0", deployment={**first, "status": {"replicas": 1}})
+
+
+def test_engines_of_today_are_not_tied_to_ipv4_and_those_that_run_keep_their_word() -> None:
+    def hosts(context: Context) -> list[str]:
+        args = template(resource(), context)["spec"]["containers"][0]["args"]
+        return [word for word in args if word.startswith("--host")]
+
+    assert hosts(CONTEXT) == []
+    assert hosts(on(2)) == ["--host=0.0.0.0"]
+
+
+def test_a_service_is_of_both_families_only_when_its_engines_listen_on_both() -> None:
+    """Else clients that try IPv6 first would be refused by pods that still serve."""
+
+    def policy(context: Context, **fields: Any) -> Any:
+        return child("Service", resource(**fields), context)["spec"].get("ipFamilyPolicy")
+
+    assert policy(CONTEXT) == "PreferDualStack"
+    assert policy(on(2)) is None
+    assert policy(CONTEXT, service={"ipFamilyPolicy": "SingleStack"}) == "SingleStack"
+
+
+IDS = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000}
+
+
+def ids(of: SLOServe, context: Context = CONTEXT) -> dict[str, Any]:
+    security = template(of, context)["spec"]["securityContext"]
+    assert security["runAsNonRoot"] is True
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    return {key: value for key, value in security.items() if key in IDS}
+
+
+@pytest.mark.parametrize(
+    ("own", "operators", "wanted"),
+    [
+        pytest.param(None, "fixed", IDS, id="by default fixed"),
+        pytest.param("cluster", "fixed", {}, id="the resource leaves them to the cluster"),
+        pytest.param(None, "cluster", {}, id="the operator leaves them to the cluster"),
+        pytest.param("fixed", "cluster", IDS, id="the resource's own word wins"),
+    ],
+)
+def test_users_are_left_to_the_cluster_where_it_gives_them(
+    own: str | None, operators: str, wanted: dict[str, int]
+) -> None:
+    of = resource(engine={"runAs": own} if own else {})
+    assert ids(of, Context("e", "c", run_as=operators)) == wanted
+
+
+def test_a_new_default_user_waits_for_a_restart_of_pods_that_run_not_of_those_refused() -> None:
+    running = on(pod.current())
+    assert ids(resource(), replace(running, run_as="cluster")) == IDS
+    assert running.deployment
+    refused = replace(running, deployment={**running.deployment, "status": {}}, run_as="cluster")
+    assert ids(resource(), refused) == {}
+
+
+NULLS = {"securityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}
+DROPPED: dict[str, Any] = {"securityContext": {}}
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_nulls_for_the_user_leave_it_to_the_cluster_also_where_a_merge_patch_has_dropped_them(
+    version: int,
+) -> None:
+    """They reach the server when an object is made with them, and are dropped from one that is there."""
+    made, patched = (resource(podTemplate={"spec": spec}) for spec in (NULLS, DROPPED))
+    assert ids(made) == ids(patched) == {}
+    assert ids(patched, on(version)) == {}, "added to engines that run: a restart"
+    unchanged = on(version, podTemplate={"spec": DROPPED})
+    assert ids(patched, unchanged) == (IDS if version < 3 else {}), "an upgrade rolls no engine"
+
+
+def test_the_directive_leaves_the_user_to_the_cluster() -> None:
+    replaced = {"$patch": "replace", "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert ids(resource(podTemplate={"spec": {"securityContext": replaced}})) == {}
+
+
+CLAIMS = [{"name": "gpus", "resourceClaimTemplateName": "two-gpus", "count": 2}]
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [
+        {"tensorParallelSize": 2, "resourceClaims": CLAIMS},
+        {"tensorParallelSize": 2, "resourceClaims": CLAIMS, "accelerator": "claims"},
+    ],
+)
+@pytest.mark.parametrize(
+    "patch",
+    [
+        None,
+        {"containers": [{"name": "main", "resources": {"claims": [{"name": "nic"}]}}]},
+        {"containers": [{"name": "main", "resources": None}], "resourceClaims": [{"$patch": "replace"}]},
+    ],
+)
+def test_accelerators_by_claims_have_no_count_beside_them_and_no_pod_template_takes_them_away(
+    engine: dict[str, Any], patch: dict[str, Any] | None
+) -> None:
+    of = resource(engine=engine, **({"podTemplate": {"spec": patch}} if patch else {}))
+    spec = template(of)["spec"]
+    (main,) = spec["containers"]
+    assert {"name": "gpus", "resourceClaimTemplateName": "two-gpus"} in spec["resourceClaims"]
+    assert {"name": "gpus"} in main["resources"]["claims"]
+    assert "limits" not in main["resources"]
+    assert "/dev/shm" in [mount["mountPath"] for mount in main["volumeMounts"]]
+
+
+def test_claims_of_a_pod_template_alone_are_enough_with_accelerator_claims() -> None:
+    claims = [{"name": "gpus", "resourceClaimTemplateName": "two-gpus"}]
+    main = {"name": "main", "resources": {"claims": [{"name": "gpus"}]}}
+    spec = template(
+        resource(
+            engine={"tensorParallelSize": 2, "accelerator": "claims"},
+            podTemplate={"spec": {"resourceClaims": claims, "containers": [main]}},
+        )
+    )["spec"]
+    assert spec["resourceClaims"] == claims
+    assert spec["containers"][0]["resources"] == main["resources"]
 
 
 @pytest.fixture

@@ -12,10 +12,14 @@ from sloserve_operator import engine_metrics
 from sloserve_operator.api.engine import EngineState
 from sloserve_operator.engine_metrics import EngineClient
 
+ADDRESS = ""
 
-@pytest.fixture
-async def answer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[bytes]]:
-    """The parts in which an engine on this machine answers."""
+
+@pytest.fixture(params=["127.0.0.1", "::1"])
+async def answer(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[list[bytes]]:
+    """The parts in which an engine on this machine answers, by either family of addresses."""
     parts: list[bytes] = []
 
     async def state(request: web.Request) -> web.StreamResponse:
@@ -31,9 +35,10 @@ async def answer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[bytes]]:
     app.router.add_get("/slidingserve/v1/state", state)
     runner = web.AppRunner(app)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
+    site = web.TCPSite(runner, request.param, 0)
     await site.start()
     monkeypatch.setattr(engine_metrics, "PORT", runner.addresses[0][1])
+    monkeypatch.setattr(f"{__name__}.ADDRESS", request.param)
     yield parts
     await runner.cleanup()
 
@@ -41,7 +46,7 @@ async def answer(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[bytes]]:
 async def read() -> EngineState | str:
     client = EngineClient(timeout=5)
     try:
-        return await client.read("127.0.0.1")
+        return await client.read(ADDRESS)
     finally:
         await client.close()
 

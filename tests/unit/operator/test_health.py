@@ -1,11 +1,13 @@
 """Health means progress: dead watches, failing LISTs and stuck work are told from a quiet cluster."""
 
 import asyncio
+import socket
 from typing import Any
 
+import aiohttp
 import pytest
 from sloserve_operator.cache import Cache
-from sloserve_operator.health import Health
+from sloserve_operator.health import Health, serve
 from sloserve_operator.kube import KubeError
 from sloserve_operator.queue import KeyedQueue
 from sloserve_operator.resync import Resync
@@ -251,3 +253,21 @@ async def test_namespaces_that_are_all_forbidden_are_a_failed_list() -> None:
     with pytest.raises(KubeError, match="forbidden in default"):
         await process.resync.prime()
     assert process.resync.last_success is None
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+async def test_probes_and_scrapes_are_answered_by_both_families_of_addresses(address: str) -> None:
+    process = Process()
+    ports = []
+    for _ in range(2):
+        with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as free:
+            ports.append(free.getsockname()[1])
+    runners = await serve(process.health, process.telemetry, ports[0], ports[1])
+    try:
+        async with aiohttp.ClientSession() as client:
+            for port, page in ((ports[0], "livez"), (ports[1], "metrics")):
+                async with client.get(f"http://{address}:{port}/{page}") as answer:
+                    assert answer.status == 200
+    finally:
+        for runner in runners:
+            await runner.cleanup()

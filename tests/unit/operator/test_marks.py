@@ -49,7 +49,11 @@ FULL: dict[str, Any] = {
         "tolerations": [
             {"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute", "tolerationSeconds": 5}
         ],
-        "startupTimeoutSeconds": 100, "drainTimeoutSeconds": 100,
+        "startupTimeoutSeconds": 100, "drainTimeoutSeconds": 100, "runAs": "fixed",
+        "resourceClaims": [
+            {"name": "g", "resourceClaimName": "one", "resourceClaimTemplateName": "each", "request": "r",
+             "count": 4}
+        ],
     },
     "replicas": 2,
     "sloClasses": [
@@ -79,11 +83,13 @@ FULL: dict[str, Any] = {
         "spec": {"containers": [
             {"name": "side", "image": "x", "command": ["a"], "args": ["b"], "lifecycle": {"a": 1},
              "startupProbe": {"a": 1}, "readinessProbe": {"a": 1}, "livenessProbe": {"a": 1}}
-        ], "hostNetwork": True},
+        ], "resourceClaims": [{"name": "nic"}], "hostNetwork": True},
     },
     "rollout": {"type": "RollingUpdate", "maxSurge": 1, "maxUnavailable": 2},
     "disruptionBudget": {"enabled": True, "maxUnavailable": 2},
-    "service": {"type": "NodePort", "labels": {"a": "b"}, "annotations": {"a": "b"}},
+    "service": {
+        "type": "NodePort", "ipFamilyPolicy": "SingleStack", "labels": {"a": "b"}, "annotations": {"a": "b"}
+    },
     "networkPolicy": {"enabled": True, "allowFrom": [
         {"podSelector": {
             "matchLabels": {"a": "b"}, "matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]
@@ -96,6 +102,7 @@ FULL: dict[str, Any] = {
 }  # fmt: skip
 # Read only by the operator itself, or refused by a rule: a change shows in no child.
 SILENT = {
+    "spec.engine.resourceClaims[].count",
     "spec.sloClasses[].weight",
     "spec.podTemplate.spec.terminationGracePeriodSeconds",
     "spec.storage.modelCache.existingClaim",
@@ -166,6 +173,8 @@ def example(path: str) -> dict[str, Any]:
     spec = copy.deepcopy(FULL)
     if path.startswith("spec.storage.modelCache.") and not path.endswith("existingClaim"):
         del spec["storage"]["modelCache"]["existingClaim"]
+    if path == "spec.engine.accelerator":
+        del spec["engine"]["resourceClaims"]
     if path == "spec.rollout.type":
         spec["rollout"] = {"type": "RollingUpdate"}
     return spec

@@ -69,6 +69,75 @@ def test_a_recorded_trouble_is_told_with_object_figure_and_remedy(name: str, rea
         assert pods[0]["metadata"]["name"] in message
 
 
+ALL_CLAIMS = (
+    "0/2 nodes are available: 2 cannot allocate all claims. still not schedulable, preemption: 0/2 nodes are"
+    " available: 2 Preemption is not helpful for scheduling."
+)
+
+
+def waiting_for_devices(words: str = ALL_CLAIMS, made: bool = True, **more: Any) -> tuple[Reason, str]:
+    """The recorded pod without a node, as it is with its accelerators by claims."""
+    deployment, (pod,) = copy.deepcopy(recorded("gpus"))
+    spec = deployment["spec"]["template"]["spec"]
+    spec["resourceClaims"] = [{"name": "gpus", "resourceClaimTemplateName": "two-gpus"}]
+    spec["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+    (condition,) = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
+    condition["message"] = words
+    if made:
+        pod["status"]["resourceClaimStatuses"] = [{"name": "gpus", "resourceClaimName": "chat-gpus-x"}]
+    else:
+        pod["status"].pop("conditions")
+    return why_not_ready(Observed(deployment, [PodView(pod)], **more), NOW)
+
+
+def test_devices_that_claims_do_not_get_are_accelerators_that_lack() -> None:
+    reason, message = waiting_for_devices()
+    assert reason == "InsufficientGPU"
+    assert "by the claim gpus (ResourceClaimTemplate two-gpus), and no node has them free" in message
+    assert message.endswith("2 cannot allocate all claims. still not schedulable"), "the scheduler's words"
+
+
+def test_a_device_class_that_is_not_there_is_named() -> None:
+    reason, message = waiting_for_devices(
+        "0/1 nodes are available: request gpus: device class gpu.nvidia.com does not exist. no new claims to"
+        " deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+    assert reason == "Unschedulable"
+    assert "asks for devices of class gpu.nvidia.com, which is not there. Install the driver" in message
+
+
+def test_a_claim_that_nobody_makes_is_not_called_a_start() -> None:
+    reason, message = waiting_for_devices(made=False)
+    assert reason == "Unschedulable"
+    assert "waits for its claim gpus, which is to be made from the ResourceClaimTemplate two-gpus" in message
+
+
+def test_devices_of_an_engine_that_drains_are_waited_for() -> None:
+    _, (old,) = copy.deepcopy(recorded("gpus"))
+    old["metadata"]["name"] = "old"
+    assert waiting_for_devices(draining=[PodView(old)])[0] == "WaitingForDrain"
+
+
+RANGES = (
+    'pods "chat-1" is forbidden: ValidatingAdmissionPolicy denied request: .spec.securityContext.runAsUser:'
+    " Invalid value: must be in the ranges: [1000970000, 1000979999]"
+)
+
+
+def refused(message: str) -> str:
+    failure = {"type": "ReplicaFailure", "status": "True", "message": message}
+    reason, text = why_not_ready(Observed({"status": {"conditions": [failure]}}, []), NOW)
+    assert reason == "ReplicaFailure"
+    return text
+
+
+def test_a_refused_user_is_told_with_the_field_that_leaves_it_to_the_cluster() -> None:
+    assert "set spec.engine.runAs: cluster" in refused(RANGES)
+    assert "engine.runAs" in refused("unable to validate against any security context constraint: []")
+    other = 'pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsUser=0'
+    assert refused(other) == other
+
+
 def test_a_claim_of_ours_is_told_apart_from_one_that_is_bound() -> None:
     deployment, pods = copy.deepcopy(recorded("unbound-claim"))
     volumes = deployment["spec"]["template"]["spec"]["volumes"]
