@@ -88,11 +88,14 @@ def clean() -> None:
     """Remove everything of ours, saying each. Raises ClusterError where something cannot go."""
     root = cache.root()
     refuse(root)
+    print("looking how much there is ...", flush=True)
+    found = [*caches(root), *environments()]  # before a cluster's end takes its images
     _clusters(root)
-    freed = sum(_remove(one) for one in (*caches(root), *environments()))
+    freed = sum(_remove(one) for one in found)
+    freed += sum(_remove(one) for one in caches(root))  # locks that the clusters' end took
     freed += _packages()
-    _others(root)
     print(f"freed {say.size(freed)} in all")
+    _others(root)
 
 
 def refuse(root: Path) -> None:
@@ -128,7 +131,7 @@ def _remove(found: Found) -> int:
         raise ClusterError(f"{found.path} stays: {left[0]} is mounted there. Unmount it, then again.")
     shutil.rmtree(found.path)
     what = f" ({found.what})" if found.what else ""
-    if found.size:
+    if found.size >= 1e6:
         print(f"{say.size(found.size):>8}  {found.path}{what}", flush=True)
     return found.size
 
@@ -162,8 +165,7 @@ def _others(root: Path) -> None:
     for name, ((variable, usual), command) in SHARED.items():
         path = Path(os.environ.get(variable) or usual).expanduser()
         if path.is_dir() and not path.is_relative_to(root):
-            frees = f"`{command}` frees {say.size(used(path))}"
-            print(f"   stays  {path} ({name}): shared with other projects; {frees}")
+            print(f"   stays  {path} ({name}): shared with other projects; `{command}` empties it")
 
 
 def main(arguments: Iterable[str] | None = None) -> int:

@@ -169,3 +169,23 @@ def test_a_cache_root_that_holds_more_than_caches_is_not_cleaned(place: Path) ->
 def test_what_the_harness_installed_on_this_machine_starts_nothing_at_boot() -> None:
     present = installed.there()
     assert [name for name in installed.recorded() if name in present and installed._serves(name)] == []
+
+
+def test_clean_all_counts_a_clusters_images_and_leaves_nothing_of_ours(
+    tmp_path: Path, machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache, checkout = tmp_path / "cache", tmp_path / "checkout"
+    for place in (cache / "cluster" / "lib" / "containerd", cache / "tools" / "kc-1", checkout / ".venv"):
+        place.mkdir(parents=True)
+        (place / "file").write_bytes(b"x" * 3_000_000)
+    monkeypatch.setenv("SLIDINGSERVE_CACHE", str(cache))
+    monkeypatch.setattr(clean, "ROOT", checkout)
+    monkeypatch.setattr(clean.environments, "__defaults__", (checkout,))
+    debian.require(["etcd"])
+    assert clean.main([]) == 0
+    said = capsys.readouterr().out
+    assert "3 MB" in next(line for line in said.splitlines() if line.endswith("certificates, logs)"))
+    assert "freed 11 MB in all" in said
+    assert not cache.exists()
+    assert list(checkout.iterdir()) == []
+    assert (machine / "status").read_text() == "bash\n"
