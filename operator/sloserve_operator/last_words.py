@@ -43,6 +43,12 @@ REMEDIES = {
     Reason.TOKEN_REFUSED: "Put a token that may read the model into the Secret of spec.model.tokenSecretRef",
 }
 
+# Of a file:/// or pvc:// model: no hub was asked, and no token helps.
+LOCAL = "there is no /"
+IN_THE_IMAGE = (
+    "Correct spec.model.uri, or put the model there: into the image, a claim or spec.podTemplate's volume"
+)
+
 
 def error_line(ended: Mapping[str, Any]) -> str:
     """The last line that names an error, else the last line, else the runtime's one-word reason."""
@@ -58,5 +64,6 @@ def model_fault(ended: Mapping[str, Any]) -> tuple[Reason, str] | None:
     for reason, pattern in MODEL_FAULTS:
         if found := pattern.search(text):
             line = text[text.rfind("\n", 0, found.start()) + 1 :].split("\n")[0].strip()
-            return reason, f"{line.removeprefix('slidingserve: ')[:LONGEST]}. {REMEDIES[reason]}"
+            remedy = IN_THE_IMAGE if reason is Reason.MODEL_NOT_FOUND and LOCAL in line else REMEDIES[reason]
+            return reason, f"{line.removeprefix('slidingserve: ')[:LONGEST]}. {remedy}"
     return None

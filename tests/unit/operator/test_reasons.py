@@ -361,3 +361,12 @@ def test_words_of_other_faults_are_not_taken_for_the_hubs() -> None:
 
 def test_every_reason_is_documented_under_a_condition_that_it_can_have() -> None:
     assert set(REASONS) == set(Reason)
+
+
+def test_a_model_that_is_not_in_the_container_asks_for_no_token() -> None:
+    line = "slidingserve: model not found: there is no /models/demo in this container; correct the path"
+    found = model_fault({"message": line})
+    assert found is not None
+    assert found[0] == "ModelNotFound"
+    assert "tokenSecretRef" not in found[1]
+    assert "Correct spec.model.uri, or put the model there" in found[1]
