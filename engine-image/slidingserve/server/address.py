@@ -6,15 +6,17 @@ clusters of either family and of both. vLLM alone would listen on IPv4 only.
 
 from __future__ import annotations
 
+import os
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from slidingserve.server import logs
 
 AUTO = "auto"
 BOTH, IPV4 = "::", "0.0.0.0"  # noqa: S104 - the engine's port is meant for its Service
+GLOO = "GLOO_SOCKET_IFNAME"
 _OPTION = "--host"
 _HOST_LINE = re.compile(r"^\s*host\s*:", re.MULTILINE)
 
@@ -43,6 +45,21 @@ def every_family() -> tuple[str, str]:
     except OSError as error:
         return IPV4, f"this machine has no IPv6 ({error.strerror})"
     return BOTH, ""
+
+
+def workers_env(env: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What lets workers of one machine find each other where loopback has no IPv4: gloo takes a host name
+    that is not its own for 127.0.0.1, and fails. A choice of the user's stays."""
+    return {} if GLOO in env or _has_ipv4_loopback() else {GLOO: "lo"}
+
+
+def _has_ipv4_loopback() -> bool:
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("127.0.0.1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def both_families(address: tuple[str, int], *, reuse_port: bool = False) -> socket.socket:

@@ -100,6 +100,7 @@ def prepare(
     env = {
         **runtime.to_env(),
         **compiled,
+        **address.workers_env(),
         "PROMETHEUS_MULTIPROC_DIR": str(runtime.metrics_dir),
         "VLLM_PLUGINS": plugin_list(os.environ.get("VLLM_PLUGINS")),
     }

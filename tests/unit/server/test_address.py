@@ -24,6 +24,8 @@ def over(loopback):
     except OSError:
         return False
     return True
+assert address.workers_env({}) == ({} if over("127.0.0.1") else {"GLOO_SOCKET_IFNAME": "lo"})
+assert address.workers_env({"GLOO_SOCKET_IFNAME": "eth0"}) == {}
 print(host, *(loopback for loopback in ("127.0.0.1", "::1") if over(loopback)))
 """
 NO_IPV6 = """
