@@ -71,11 +71,16 @@ MIXED = {"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], **TEXT,
 MIXED |= {"layer_types": ["sliding_attention", "full_attention"], "query_pre_attn_scalar": 16}
 HYBRID = {"model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"], **TEXT}
 HYBRID |= {"layer_types": ["linear_attention", "full_attention"], "num_experts": 0}
+# One whose code needs no torchvision, which the CPU build comes without.
 VISION = {
-    "model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "image_token_index": 500,
-    "text_config": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **TEXT},
-    "vision_config": {"model_type": "clip_vision_model", "hidden_size": 64, "intermediate_size": 64,
-                      "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 28, "patch_size": 14},
+    "model_type": "blip-2", "architectures": ["Blip2ForConditionalGeneration"], "num_query_tokens": 4,
+    "text_config": {"model_type": "opt", "architectures": ["OPTForCausalLM"], "hidden_size": 64,
+                    "ffn_dim": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 512,
+                    "word_embed_proj_dim": 64, "max_position_embeddings": 512},
+    "vision_config": {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1,
+                      "num_attention_heads": 4, "image_size": 28, "patch_size": 14},
+    "qformer_config": {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 1,
+                       "num_attention_heads": 4, "vocab_size": 512, "encoder_hidden_size": 64},
 }  # fmt: skip
 
 
