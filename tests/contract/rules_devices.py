@@ -35,12 +35,12 @@ RULES = [
         "each rank of the engine needs a device",
     ),
     Rule(
-        "spec.engine.resourceClaims",
-        [{"name": "one", "resourceClaimName": "a"}],
-        [{"name": "one"}],
+        "spec.engine",
+        {"resourceClaims": [{"name": "one", "resourceClaimName": "a"}]},
+        {"resourceClaims": [{"name": "one"}]},
         "engine.resourceClaims needs in each entry exactly one of resourceClaimTemplateName",
     ),
-    Rule("spec.engine.resourceClaims", [GPUS], [GPUS, GPUS], "Duplicate value"),
+    Rule("spec.engine", {"resourceClaims": [GPUS]}, {"resourceClaims": [GPUS, GPUS]}, "Duplicate value"),
     Rule(
         "spec",
         spec(engine={"accelerator": "claims"}, podTemplate={"spec": {"resourceClaims": [GPUS]}}),

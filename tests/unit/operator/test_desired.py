@@ -238,7 +238,7 @@ CLAIMS = [{"name": "gpus", "resourceClaimTemplateName": "two-gpus", "count": 2}]
 def test_accelerators_by_claims_have_no_count_beside_them_and_no_pod_template_takes_them_away(
     engine: dict[str, Any], patch: dict[str, Any] | None
 ) -> None:
-    of = resource(engine=engine, **({"podTemplate": {"spec": patch}} if patch else {}))
+    of = resource(engine=engine, podTemplate={"spec": patch} if patch else None)
     spec = template(of)["spec"]
     (main,) = spec["containers"]
     assert {"name": "gpus", "resourceClaimTemplateName": "two-gpus"} in spec["resourceClaims"]
