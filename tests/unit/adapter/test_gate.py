@@ -99,14 +99,14 @@ def test_a_plain_engine_passes() -> None:
     assert check_config(config()) is None
 
 
-@pytest.mark.parametrize("row", gate.CONFIG_ROWS, ids=lambda row: row.name)
+@pytest.mark.parametrize("row", unplanned.CONFIG_ROWS, ids=lambda row: row.name)
 def test_each_row_refuses_its_engine_with_its_sentence(row: unplanned.Row) -> None:
     assert check_config(config(**REFUSED[row.name])) == row.sentence
 
 
 def test_the_documentation_has_every_row_with_its_sentence() -> None:
     page = PAGE.read_text()
-    assert [row.name for row in gate.CONFIG_ROWS if f"| {row.name} | {row.sentence} |" not in page] == []
+    assert [row.name for row in unplanned.CONFIG_ROWS if f"| {row.name} | {row.sentence} |" not in page] == []
 
 
 def test_a_refused_start_offers_the_fallback(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
