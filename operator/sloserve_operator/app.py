@@ -21,6 +21,7 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp
 
 from . import __version__, handlers
+from .apply import Images
 from .cache import Cache
 from .desired.policies import operator_peer
 from .engine_metrics import EngineClient
@@ -29,7 +30,7 @@ from .kube import Kube
 from .lease import Election, LostError
 from .logs import configure_logging
 from .queue import KeyedQueue
-from .reconcile import Images, Reconciler
+from .reconcile import Reconciler
 from .resync import Resync
 from .settings import Settings
 from .skew import Skew
@@ -64,10 +65,15 @@ class Process:
             self.watches,
             settings.resync_seconds,
             lease_fault=self.election.fault if self.election else lambda: None,
-            remark=lambda: "\n".join(filter(None, (self.skew.verdict, self.resync.remark()))),
+            remark=self.remark,
         )
         queue, telemetry = self.queue, self.telemetry
         telemetry.follow(queue.waiting, queue.oldest_seconds, queue.failing, self.health.list_age)
+
+    def remark(self) -> str:
+        """What is no fault of this process and worth a line in /livez and /readyz."""
+        held = self.election.remark() if self.election else ""
+        return "\n".join(filter(None, (self.skew.verdict, self.resync.remark(), held)))
 
     def _informer(self) -> Any:
         settings = self.settings

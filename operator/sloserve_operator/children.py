@@ -12,18 +12,15 @@ import structlog
 from .api.conditions import Reason
 from .api.resource import Object, SLOServe, controller_of
 from .cache import Cache, Key, key_of
-from .contest import Contests
+from .contest import Contests, writer_of
 from .desired.drift import drift
 from .desired.names import APPLIED_HASH, MANAGED_BY, MANAGER, NAME_LABEL
 from .kube import Kube, KubeError
 from .status import Problem
 from .telemetry import Telemetry
+from .troubles import Attempt, Troubles
 
 OWN_ATTEMPTS = 5
-REFUSED_SECONDS = 300.0
-"""After which what was refused is tried once more: an admission policy may have changed."""
-Attempt = tuple[str, int, str | None]
-"""What was asked for: hash of the child, generation of the resource, uid of the live child."""
 log = structlog.stdlib.get_logger("sloserve.children")
 
 
@@ -33,16 +30,17 @@ class Again(Exception):  # noqa: N818 - not an error: the pass starts over with 
 
 @dataclass
 class Children:
-    """Writer of children. `refused`: by (uid of the resource, kind) what the API server will not take, and
-    when it said so. It is asked again once anything of the attempt is another: a changed spec, or a child
-    that somebody deleted, may be what it takes."""
+    """Writer of children. What the API server does not take is remembered in `troubles`, so that it is asked
+    again with pauses, and nothing else waits for it."""
 
     kube: Kube
     cache: Cache
     telemetry: Telemetry
     clock: Callable[[], float] = time.monotonic
-    refused: dict[tuple[str, str], tuple[Attempt, Problem, float]] = field(default_factory=dict)
     contests: Contests = field(default_factory=Contests)
+
+    def __post_init__(self) -> None:
+        self.troubles = Troubles(self.clock)
 
     async def ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
         """Bring one child about.
@@ -51,25 +49,16 @@ class Children:
 
         Raises:
             Again: if the cache was stale.
-            KubeError: for what may pass with time.
         """
-        memory = (resource.uid, desired["kind"])
+        child = (resource.uid, desired["kind"], desired["metadata"]["name"])
         attempt = self._attempt(resource, desired)
-        known = self.refused.get(memory)
-        if known and known[0] == attempt and self.clock() - known[2] < REFUSED_SECONDS:
-            return known[1]
+        if known := self.troubles.waits(child, attempt):
+            return known
         try:
             problem = await self._ensure(resource, desired)
         except KubeError as error:
-            if error.status == 403:
-                quota = "exceeded quota" in error.message
-                return Problem(Reason.QUOTA_EXCEEDED if quota else Reason.FORBIDDEN, str(error))
-            if not error.refused:
-                raise
-            problem = Problem(Reason.CHILD_REFUSED, str(error))
-            self.refused[memory] = (attempt, problem, self.clock())
-            return problem
-        self.refused.pop(memory, None)
+            return self.troubles.failed(child, attempt, error)
+        self.troubles.over(child)
         return problem
 
     def _attempt(self, resource: SLOServe, desired: Object) -> Attempt:
@@ -87,12 +76,18 @@ class Children:
                 return problem
             log.info("adopted", kind=kind, child=key[1])
         if live["metadata"].get("deletionTimestamp"):
-            return None  # it is made anew when it is gone
+            return being_deleted(live)  # it is made anew when it is gone
+        contest = (resource.uid, f"{kind} {key[1]}")
         if field_path := drift(_comparable(desired), live):
-            if live["metadata"]["createdOnly"]:
-                await self._own(kind, key)
-            await self._apply(resource, desired, live, field_path)
-        return None
+            stamp = desired["metadata"]["annotations"][APPLIED_HASH]
+            if pause := self.contests.lost(contest, stamp):
+                await self._tell_of_contest(contest, live, field_path, pause)
+            else:
+                if live["metadata"]["createdOnly"]:
+                    await self._own(kind, key)
+                await self._apply(desired, live, field_path)
+        text = self.contests.standing(contest)
+        return Problem(Reason.CHILD_CONTESTED, text) if text else None
 
     async def _create(self, resource: SLOServe, desired: Object) -> Problem | None:
         kind, key = desired["kind"], key_of(desired)
@@ -141,20 +136,24 @@ class Children:
                 return
         raise Again
 
-    async def _apply(self, resource: SLOServe, desired: Object, live: Object, field_path: str) -> None:
-        kind, name = desired["kind"], desired["metadata"]["name"]
-        stamp = desired["metadata"]["annotations"][APPLIED_HASH]
-        contest = (resource.uid, f"{kind} {name}")
-        if pause := self.contests.lost(contest, stamp):
-            # No error: the other children, live settings among them, and the status do not wait for this.
-            self.telemetry.write(kind, "apply", "contested")
-            if self.contests.news(contest):
-                text = f"{field_path} is changed back each time: does a second operator or a policy write it?"
-                log.warning(
-                    "contested", kind=kind, child=name, error=f"apply {kind} {name}: {text}",
-                    again_in=round(pause, 1),
-                )  # fmt: skip
+    async def _tell_of_contest(
+        self, contest: tuple[str, str], cached: Object, field_path: str, pause: float
+    ) -> None:
+        """No error: the other children, live settings among them, and the status do not wait for this."""
+        kind, key = cached["kind"], key_of(cached)
+        self.telemetry.write(kind, "apply", "contested")
+        if not self.contests.news(contest):
             return
+        live = await self.kube.get(kind, *key) or cached
+        who = writer_of(live, field_path, MANAGER)
+        by = f"by field manager {who}" if who else "by an admission policy or a second operator"
+        text = f"apply {kind} {key[1]}: {field_path} is changed back each time {by}: stop that writer"
+        if text != self.contests.standing(contest):
+            log.warning("contested", kind=kind, child=key[1], error=text, again_in=round(pause, 1))
+        self.contests.tell(contest, text)
+
+    async def _apply(self, desired: Object, live: Object, field_path: str) -> None:
+        kind, name = desired["kind"], desired["metadata"]["name"]
         try:
             answer = await self.kube.apply(desired, live["metadata"]["uid"])
         except KubeError as error:
@@ -182,34 +181,37 @@ class Children:
         live = self.cache.get(desired["kind"], key_of(desired))
         return live is not None and _foreign(resource, live) is None
 
-    async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> None:
-        """Delete children of ours that are no longer desired."""
+    async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> list[Problem]:
+        """Delete children of ours that are no longer desired. Returns: what could not be deleted."""
         wanted = {(obj["kind"], key_of(obj)) for obj in desired}
-        for kind in kinds:
+        problems = []
+        for kind in sorted(kinds):
             for obj in self.cache.owned(kind, resource.key):
                 ours = (controller_of(obj) or {}).get("uid") == resource.uid
                 surplus = (kind, key_of(obj)) not in wanted
                 if ours and surplus and not obj["metadata"].get("deletionTimestamp"):
-                    await self._delete(obj)
+                    problems.append(await self._delete(resource, obj))
+        return [problem for problem in problems if problem]
 
-    async def _delete(self, obj: Object) -> None:
-        kind, name = obj["kind"], obj["metadata"]["name"]
+    async def _delete(self, resource: SLOServe, obj: Object) -> Problem | None:
+        kind, name, uid = obj["kind"], obj["metadata"]["name"], obj["metadata"]["uid"]
+        child, attempt = (resource.uid, kind, name), ("delete", resource.generation, uid)
+        if known := self.troubles.waits(child, attempt):
+            return known
         try:
             await self.kube.delete(obj)
         except KubeError as error:
             self.telemetry.write(kind, "delete", str(error.status))
-            if error.status != 403:
-                raise
-            log.warning("a child that is no longer wanted stays", kind=kind, child=name, error=error.message)
-            return
+            return self.troubles.failed(child, attempt, error)
+        self.troubles.over(child)
         self.telemetry.write(kind, "delete")
         log.info("deleted", kind=kind, child=name)
+        return None
 
     def forget(self, uid: str) -> None:
         """The resource is gone."""
         self.contests.forget(uid)
-        for memory in [m for m in self.refused if m[0] == uid]:
-            del self.refused[memory]
+        self.troubles.forget(uid)
 
 
 def _comparable(desired: Object) -> Object:
@@ -244,3 +246,14 @@ def _foreign(resource: SLOServe, live: Object) -> Problem | None:
     whose = f"is controlled by {owner['kind']} {owner['name']}" if owner else "was not made by this resource"
     text = f"{kind} {name} exists and {whose}; it is left untouched: delete it, or rename this SLOServe"
     return Problem(Reason.NAME_COLLISION, text)
+
+
+def being_deleted(live: Object) -> Problem:
+    """A child of ours that was deleted and is still there: who holds it."""
+    meta = live["metadata"]
+    held = ", ".join(meta.get("finalizers") or []) or "its deletion"
+    text = (
+        f"{live['kind']} {meta['name']} is being deleted since {meta['deletionTimestamp']} and held by"
+        f" {held}: it stays as it is until that is done, and is then made anew"
+    )
+    return Problem(Reason.CHILD_DELETING, text)

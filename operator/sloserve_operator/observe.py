@@ -10,7 +10,7 @@ from .cache import Cache
 from .desired import config
 from .desired.names import config_name
 from .engine_metrics import EngineReader
-from .view import Observed, PodView
+from .view import Observed, PodView, ours
 
 
 def children(cache: Cache, resource: SLOServe) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
@@ -30,7 +30,7 @@ async def observe(
     `heard`: by uid of the pod, what each engine said the last time; kept from look to look by the caller.
     """
     deployment, config_map = children(cache, resource)
-    pods = [PodView(pod) for pod in cache.owned("Pod", resource.key)]
+    pods = [PodView(pod) for pod in cache.owned("Pod", resource.key) if ours(pod, resource.name)]
     pods.sort(key=lambda pod: (str(pod.obj["metadata"].get("creationTimestamp", "")), pod.name))
     kept = [pod for pod in pods if not pod.terminating and not pod.finished]
     views = await asyncio.gather(*(_ask(engines, pod, heard) for pod in kept))

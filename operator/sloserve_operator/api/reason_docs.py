@@ -54,6 +54,27 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
         "The operator lacks a right; the message is the API server's.",
         "Install the chart of the operator's own version (RBAC goes with it); look for admission policies.",
     ),
+    Reason.CHILD_NOT_WRITTEN: (
+        "Ready",
+        "The API server failed at a child twice or more: a webhook of that kind that does not answer, a kind"
+        " that is not served, a deadline. The message names each child, the verb and the server's words. All"
+        " else goes on: the other children, the number of replicas, live settings, this status.",
+        "Repair what the message names. The operator tries again with pauses of 1 s up to 5 minutes.",
+    ),
+    Reason.CHILD_DELETING: (
+        "Ready",
+        "Somebody deleted a child, and a finalizer holds it; the message names it. What runs is as it was"
+        " before.",
+        "Let the finalizer's owner end its work, or remove it: `kubectl edit KIND NAME`. The child is then"
+        " made anew.",
+    ),
+    Reason.CHILD_CONTESTED: (
+        "Ready",
+        "Somebody changes a child back each time; the message names the field manager and the field. Engines"
+        " may run what that writer says.",
+        "Stop that writer, or say what it wants in the spec (`podTemplate`). It is over a minute after the"
+        " last change.",
+    ),
     Reason.QUOTA_EXCEEDED: (
         "Ready",
         "A ResourceQuota of the namespace forbids a pod or a child; the message says which and by how much.",
