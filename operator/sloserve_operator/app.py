@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,14 +76,18 @@ class Process:
 
     def _informer(self) -> Any:
         settings = self.settings
-        inform = partial(
-            handlers.inform,
-            handlers.registry(self.cache, self.queue, self.telemetry, self.kube),
-            handlers.settings(settings.watch_seconds, settings.watch_silence_seconds),
-            # kopf's own signal handlers would end the watches before the work in hand.
-            started=self.take_signals,
-        )
-        return lambda: inform(self.resync.present())
+
+        def inform() -> Any:
+            kinds = self.resync.watched()
+            return handlers.inform(
+                handlers.registry(self.cache, self.queue, self.telemetry, self.kube, kinds),
+                handlers.settings(settings.watch_seconds, settings.watch_silence_seconds),
+                self.resync.present(),
+                # kopf's own signal handlers would end the watches before the work in hand.
+                started=self.take_signals,
+            )
+
+        return inform
 
     def _candidate(self) -> Election | None:
         """This process in the election of a leader, which then says whether it may write.
@@ -165,6 +168,7 @@ class Process:
             poll_seconds=settings.poll_seconds,
             instance=socket.gethostname(),
             operator=operator_peer(settings.operator_namespace, settings.operator_labels),
+            unseen=self.resync.unseen,
         )
         parts: list[Any] = [self.watches.run()]
         parts += [work(self.queue, reconciler, self.telemetry, self.leads) for _ in range(settings.workers)]

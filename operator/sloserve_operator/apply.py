@@ -13,7 +13,6 @@ from .cache import Cache, key_of
 from .children import Again, Children
 from .desired import Context, build
 from .holding import NEEDED_BY_PODS, held
-from .kube import KubeError
 from .observe import children
 from .status import Problem
 
@@ -48,23 +47,21 @@ class Applier:
         self._images, self._operator, self._unseen = images, operator, unseen
 
     async def apply(self, resource: SLOServe) -> Problem | None:
-        """All children in order. Returns: what stands in the way of those that cannot be had.
-
-        Raises:
-            KubeError: the children change faster than they can be read.
-        """
-        for _ in range(MOST_RESTARTS):
+        """All children in order. Returns: what stands in the way of those that cannot be had."""
+        for left in reversed(range(MOST_RESTARTS)):
             deployment, config_map = children(self._cache, resource)
             context = Context(self._images.engine, self._images.engine_cpu, deployment, config_map,
                 self._operator)  # fmt: skip
             desired = build(resource, context)
             try:
-                return summary(await self._each(resource, desired))
+                problems = await self._each(resource, desired, last=left == 0)
             except Again:
                 continue
-        raise KubeError("write children", 409, "the children change faster than they can be read")
+            self._writer.telemetry.unwritten.labels(*resource.key).set(len(problems))
+            return summary(problems)
+        raise AssertionError("the last round starts nothing over")
 
-    async def _each(self, resource: SLOServe, desired: list[Object]) -> list[Problem]:
+    async def _each(self, resource: SLOServe, desired: list[Object], *, last: bool) -> list[Problem]:
         problems: dict[str, Problem] = {}
         silent = 0
         for child in desired:
@@ -75,7 +72,13 @@ class Applier:
             wanted = self._held(resource, desired, child, problems) if kind == "Deployment" else child
             if wanted is None:
                 continue
-            if problem := await self._writer.ensure(resource, wanted):
+            try:
+                problem = await self._writer.ensure(resource, wanted)
+            except Again:
+                if not last:
+                    raise
+                problem = self._writer.unsteady(resource, wanted)
+            if problem:
                 problems.setdefault(kind, problem)
                 silent += problem.server == "silent"
                 if problem.server == "busy" or silent >= MOST_SILENT:

@@ -61,6 +61,12 @@ class Children:
         self.troubles.over(child)
         return problem
 
+    def unsteady(self, resource: SLOServe, desired: Object) -> Problem:
+        """Of a child that was another each time it was to be written."""
+        kind, name = desired["kind"], desired["metadata"]["name"]
+        error = KubeError(f"write {kind} {name}", 409, "it changes faster than it can be read")
+        return self.troubles.failed((resource.uid, kind, name), self._attempt(resource, desired), error)
+
     def _attempt(self, resource: SLOServe, desired: Object) -> Attempt:
         live = self.cache.get(desired["kind"], key_of(desired))
         stamp = desired["metadata"]["annotations"][APPLIED_HASH]

@@ -17,7 +17,7 @@ from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 
 from tests.contract.space import Operator, Space, manifest, until
-from tests.contract.test_live import POD, RUNNING, Engine
+from tests.contract.test_live import Engine, run_pod
 
 pytestmark = pytest.mark.cluster
 
@@ -59,9 +59,7 @@ class Traffic:
 @pytest.fixture
 async def traffic(space: Space) -> AsyncIterator[Traffic]:
 
-    space.apply(POD)
-    status = json.dumps({"status": RUNNING})
-    space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", status)
+    run_pod(space)
     space.apply(manifest(sloClasses=CLASSES))
     kube, cache, telemetry, engine = Kube(10), Cache(), Telemetry(), Engine()
     operator = Operator(space)

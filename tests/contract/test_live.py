@@ -24,15 +24,26 @@ pytestmark = pytest.mark.cluster
 
 
 # No scheduler and so no kubelet touches it: its status is what the test says.
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {
         "name": "chat-pod",
-        "labels": {NAME_LABEL: "chat", MANAGED_BY: MANAGER},
+        "labels": {NAME_LABEL: "chat", MANAGED_BY: MANAGER, "pod-template-hash": "hand"},
         "annotations": {"mine": "1"},
     },
     "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "none:1"}]},
+}
+# Without our labels, so that the Deployment does not take it and scale it down.
+REPLICA_SET = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "metadata": {"name": "chat-hand", "labels": {"by": "hand"}},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"pod-template-hash": "hand"}},
+        "template": {"metadata": {"labels": POD["metadata"]["labels"]}, "spec": POD["spec"]},
+    },
 }
 RUNNING = {
     "phase": "Running",
@@ -50,6 +61,15 @@ RUNNING = {
         }
     ],
 }
+
+
+def run_pod(space: Space, **more: Any) -> None:
+    """The pod of a ReplicaSet, running as far as its status says."""
+    space.apply(POD)
+    status = json.dumps({"status": {**RUNNING, **more}})
+    space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", status)
+    space.apply(REPLICA_SET)
+    until(lambda: space.must("pod", "chat-pod")["metadata"].get("ownerReferences"), "the pod is taken")
 
 
 class Engine:
@@ -92,9 +112,7 @@ class Live:
 
 @pytest.fixture
 async def live(space: Space) -> AsyncIterator[Live]:
-    space.apply(POD)
-    status = json.dumps({"status": RUNNING})
-    space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", status)
+    run_pod(space)
     space.apply(manifest())
     kube, cache, telemetry, engine = Kube(10), Cache(), Telemetry(), Engine()
     await kube.connect(Operator(space).grant())
