@@ -25,12 +25,13 @@ from typing import Any
 
 from sloserve_operator.api import CRD, KIND
 from sloserve_operator.api.crd import text
+from sloserve_operator.apply import Images
 from sloserve_operator.cache import Cache
 from sloserve_operator.kinds import CHILDREN
 from sloserve_operator.kube import Kube
 from sloserve_operator.logs import configure_logging
 from sloserve_operator.queue import KeyedQueue
-from sloserve_operator.reconcile import Images, Reconciler
+from sloserve_operator.reconcile import Reconciler
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 

@@ -174,6 +174,15 @@ CONTROLLER = (
         " names them.",
     ),
     Alert(
+        "SLOServeChildNotWritten",
+        "max by (namespace, name) (sloserve_children_unwritten) > 0",
+        "15m",
+        "warning",
+        "Objects of {{ $labels.namespace }}/{{ $labels.name }} cannot be written.",
+        "{{ $value }} objects of SLOServe {{ $labels.namespace }}/{{ $labels.name }} are not as it asks"
+        " for, for 15 minutes: its condition Ready names them, with the API server's words.",
+    ),
+    Alert(
         "SLOServeOperatorContested",
         'sum by (namespace, pod, kind) (increase(sloserve_writes_total{result="contested", '
         f"{OPERATOR}}}[10m])) > 0",

@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp
 
 from . import __version__, handlers
+from .apply import Images
 from .cache import Cache
 from .desired.policies import operator_peer
 from .engine_metrics import EngineClient
@@ -29,7 +29,7 @@ from .kube import Kube
 from .lease import Election, LostError
 from .logs import configure_logging
 from .queue import KeyedQueue
-from .reconcile import Images, Reconciler
+from .reconcile import Reconciler
 from .resync import Resync
 from .settings import Settings
 from .skew import Skew
@@ -64,21 +64,30 @@ class Process:
             self.watches,
             settings.resync_seconds,
             lease_fault=self.election.fault if self.election else lambda: None,
-            remark=lambda: "\n".join(filter(None, (self.skew.verdict, self.resync.remark()))),
+            remark=self.remark,
         )
         queue, telemetry = self.queue, self.telemetry
         telemetry.follow(queue.waiting, queue.oldest_seconds, queue.failing, self.health.list_age)
 
+    def remark(self) -> str:
+        """What is no fault of this process and worth a line in /livez and /readyz."""
+        held = self.election.remark() if self.election else ""
+        return "\n".join(filter(None, (self.skew.verdict, self.resync.remark(), held)))
+
     def _informer(self) -> Any:
         settings = self.settings
-        inform = partial(
-            handlers.inform,
-            handlers.registry(self.cache, self.queue, self.telemetry, self.kube),
-            handlers.settings(settings.watch_seconds, settings.watch_silence_seconds),
-            # kopf's own signal handlers would end the watches before the work in hand.
-            started=self.take_signals,
-        )
-        return lambda: inform(self.resync.present())
+
+        def inform() -> Any:
+            kinds = self.resync.watched()
+            return handlers.inform(
+                handlers.registry(self.cache, self.queue, self.telemetry, self.kube, kinds),
+                handlers.settings(settings.watch_seconds, settings.watch_silence_seconds),
+                self.resync.present(),
+                # kopf's own signal handlers would end the watches before the work in hand.
+                started=self.take_signals,
+            )
+
+        return inform
 
     def _candidate(self) -> Election | None:
         """This process in the election of a leader, which then says whether it may write.
@@ -160,6 +169,7 @@ class Process:
             instance=socket.gethostname(),
             operator=operator_peer(settings.operator_namespace, settings.operator_labels),
             run_as=settings.run_as,
+            unseen=self.resync.unseen,
         )
         parts: list[Any] = [self.watches.run()]
         parts += [work(self.queue, reconciler, self.telemetry, self.leads) for _ in range(settings.workers)]

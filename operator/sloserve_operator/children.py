@@ -11,15 +11,14 @@ import structlog
 
 from .api.conditions import Reason
 from .api.resource import Object, SLOServe, controller_of
-from .attempts import Attempt, Attempts
 from .cache import Cache, Key, key_of
-from .contest import Contests
+from .contest import Contests, writer_of
 from .desired.drift import drift
-from .desired.names import APPLIED_HASH
+from .desired.names import APPLIED_HASH, MANAGED_BY, MANAGER, NAME_LABEL
 from .kube import Kube, KubeError
-from .ownership import foreign, held_back, last_writer, made_by_us
 from .status import Problem
 from .telemetry import Telemetry
+from .troubles import Attempt, Troubles
 
 OWN_ATTEMPTS = 5
 log = structlog.stdlib.get_logger("sloserve.children")
@@ -31,7 +30,8 @@ class Again(Exception):  # noqa: N818 - not an error: the pass starts over with 
 
 @dataclass
 class Children:
-    """Writer of children. `attempts`: what the API server did not take, and when to ask it again."""
+    """Writer of children. What the API server does not take is remembered in `troubles`, so that it is asked
+    again with pauses, and nothing else waits for it."""
 
     kube: Kube
     cache: Cache
@@ -40,31 +40,32 @@ class Children:
     contests: Contests = field(default_factory=Contests)
 
     def __post_init__(self) -> None:
-        self.attempts = Attempts(self.clock)
+        self.troubles = Troubles(self.clock)
 
     async def ensure(self, resource: SLOServe, desired: Object) -> Problem | None:
         """Bring one child about.
 
-        Returns: what stands in the way, or None. A write that fails for what may pass with time stands in the
-        way of this child alone, and is tried again after a growing pause; `Problem.passing` until it has
-        failed for so long that it is worth telling.
+        Returns: what stands in the way, or None.
 
         Raises:
             Again: if the cache was stale.
-            KubeError: if the API server asks for patience, or takes nothing from us any more.
         """
-        memory = (resource.uid, desired["kind"])
+        child = (resource.uid, desired["kind"], desired["metadata"]["name"])
         attempt = self._attempt(resource, desired)
-        if known := self.attempts.known(memory, attempt):
+        if known := self.troubles.waits(child, attempt):
             return known
         try:
             problem = await self._ensure(resource, desired)
         except KubeError as error:
-            if error.status in (401, 429):
-                raise
-            return self.attempts.failed(memory, attempt, error)
-        self.attempts.succeeded(memory)
+            return self.troubles.failed(child, attempt, error)
+        self.troubles.over(child)
         return problem
+
+    def unsteady(self, resource: SLOServe, desired: Object) -> Problem:
+        """Of a child that was another each time it was to be written."""
+        kind, name = desired["kind"], desired["metadata"]["name"]
+        error = KubeError(f"write {kind} {name}", 409, "it changes faster than it can be read")
+        return self.troubles.failed((resource.uid, kind, name), self._attempt(resource, desired), error)
 
     def _attempt(self, resource: SLOServe, desired: Object) -> Attempt:
         live = self.cache.get(desired["kind"], key_of(desired))
@@ -76,20 +77,23 @@ class Children:
         live = self.cache.get(kind, key)
         if live is None:
             return await self._create(resource, desired)
-        if problem := foreign(resource, live):
+        if problem := _foreign(resource, live):
             if not await self._orphan(resource, live):
                 return problem
             log.info("adopted", kind=kind, child=key[1])
         if live["metadata"].get("deletionTimestamp"):
-            # It is made anew when it is gone. A claim serves the pods that use it to their end.
-            return None if kind == "PersistentVolumeClaim" else held_back(live)
+            return being_deleted(live)  # it is made anew when it is gone
+        contest = (resource.uid, f"{kind} {key[1]}")
         if field_path := drift(_comparable(desired), live):
-            if live["metadata"]["createdOnly"]:
-                await self._own(kind, key)
-            await self._apply(resource, desired, live, field_path)
-        if kind == "Deployment" and (text := self.contests.lasting((resource.uid, f"{kind} {key[1]}"))):
-            return Problem(Reason.CONTESTED, text)
-        return None
+            stamp = desired["metadata"]["annotations"][APPLIED_HASH]
+            if pause := self.contests.lost(contest, stamp):
+                await self._tell_of_contest(contest, live, field_path, pause)
+            else:
+                if live["metadata"]["createdOnly"]:
+                    await self._own(kind, key)
+                await self._apply(desired, live, field_path)
+        text = self.contests.standing(contest)
+        return Problem(Reason.CHILD_CONTESTED, text) if text else None
 
     async def _create(self, resource: SLOServe, desired: Object) -> Problem | None:
         kind, key = desired["kind"], key_of(desired)
@@ -100,7 +104,7 @@ class Children:
             if error.status != 409:
                 raise
             live = await self.kube.get(kind, *key) or {}
-            if live and (problem := foreign(resource, live)) and not made_by_us(resource, live):
+            if live and (problem := _foreign(resource, live)) and not made_by_us(resource, live):
                 return problem
             if live:
                 self.cache.put(kind, live)
@@ -138,19 +142,24 @@ class Children:
                 return
         raise Again
 
-    async def _apply(self, resource: SLOServe, desired: Object, live: Object, field_path: str) -> None:
-        kind, name = desired["kind"], desired["metadata"]["name"]
-        stamp = desired["metadata"]["annotations"][APPLIED_HASH]
-        contest = (resource.uid, f"{kind} {name}")
-        if pause := self.contests.lost(contest, stamp):
-            # No error: the other children, live settings among them, and the status do not wait for this.
-            self.telemetry.write(kind, "apply", "contested")
-            if self.contests.news(contest):
-                who = await self._writer(live)
-                text = f"{kind} {name}: {field_path} is changed back each time, last by {who}"
-                self.contests.remember(contest, f"{text}. Engines may run what that writer wants; stop it")
-                log.warning("contested", kind=kind, child=name, error=text, again_in=round(pause, 1))
+    async def _tell_of_contest(
+        self, contest: tuple[str, str], cached: Object, field_path: str, pause: float
+    ) -> None:
+        """No error: the other children, live settings among them, and the status do not wait for this."""
+        kind, key = cached["kind"], key_of(cached)
+        self.telemetry.write(kind, "apply", "contested")
+        if not self.contests.news(contest):
             return
+        live = await self.kube.get(kind, *key) or cached
+        who = writer_of(live, field_path, MANAGER)
+        by = f"by field manager {who}" if who else "by an admission policy or a second operator"
+        text = f"apply {kind} {key[1]}: {field_path} is changed back each time {by}: stop that writer"
+        if text != self.contests.standing(contest):
+            log.warning("contested", kind=kind, child=key[1], error=text, again_in=round(pause, 1))
+        self.contests.tell(contest, text)
+
+    async def _apply(self, desired: Object, live: Object, field_path: str) -> None:
+        kind, name = desired["kind"], desired["metadata"]["name"]
         try:
             answer = await self.kube.apply(desired, live["metadata"]["uid"])
         except KubeError as error:
@@ -161,14 +170,6 @@ class Children:
         self.telemetry.write(kind, "apply")
         log.info("applied", kind=kind, child=name, because=field_path)
         self.cache.put(kind, answer)
-
-    async def _writer(self, cached: Object) -> str:
-        """Who but us wrote the object last; the cache holds no such books."""
-        try:
-            live = await self.kube.get(cached["kind"], *key_of(cached)) or {}
-        except KubeError:
-            live = {}
-        return last_writer((live.get("metadata") or {}).get("managedFields") or [])
 
     async def _replaced(self, live: Object) -> bool:
         """Whether the object that we meant is gone; the cache then says so too."""
@@ -184,38 +185,81 @@ class Children:
     def have(self, resource: SLOServe, desired: Object) -> bool:
         """Whether the child is there and the resource's, in whatever shape."""
         live = self.cache.get(desired["kind"], key_of(desired))
-        return live is not None and foreign(resource, live) is None
+        return live is not None and _foreign(resource, live) is None
 
-    async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> None:
-        """Delete children of ours that are no longer desired; what cannot be deleted now is tried again."""
+    async def prune(self, resource: SLOServe, desired: list[Object], kinds: set[str]) -> list[Problem]:
+        """Delete children of ours that are no longer desired. Returns: what could not be deleted."""
         wanted = {(obj["kind"], key_of(obj)) for obj in desired}
-        for kind in kinds:
+        problems = []
+        for kind in sorted(kinds):
             for obj in self.cache.owned(kind, resource.key):
                 ours = (controller_of(obj) or {}).get("uid") == resource.uid
                 surplus = (kind, key_of(obj)) not in wanted
                 if ours and surplus and not obj["metadata"].get("deletionTimestamp"):
-                    await self._delete(obj)
+                    problems.append(await self._delete(resource, obj))
+        return [problem for problem in problems if problem]
 
-    async def _delete(self, obj: Object) -> None:
-        kind, name = obj["kind"], obj["metadata"]["name"]
+    async def _delete(self, resource: SLOServe, obj: Object) -> Problem | None:
+        kind, name, uid = obj["kind"], obj["metadata"]["name"], obj["metadata"]["uid"]
+        child, attempt = (resource.uid, kind, name), ("delete", resource.generation, uid)
+        if known := self.troubles.waits(child, attempt):
+            return known
         try:
             await self.kube.delete(obj)
         except KubeError as error:
             self.telemetry.write(kind, "delete", str(error.status))
-            if error.status in (401, 429):
-                raise
-            log.warning("a child that is no longer wanted stays", kind=kind, child=name, error=error.message)
-            return
+            return self.troubles.failed(child, attempt, error)
+        self.troubles.over(child)
         self.telemetry.write(kind, "delete")
         log.info("deleted", kind=kind, child=name)
+        return None
 
     def forget(self, uid: str) -> None:
         """The resource is gone."""
         self.contests.forget(uid)
-        self.attempts.forget(uid)
+        self.troubles.forget(uid)
 
 
 def _comparable(desired: Object) -> Object:
     """Without what only the path of the request says; metadata last, so that a log names the real cause."""
     rest = {key: value for key, value in desired.items() if key not in ("apiVersion", "kind", "metadata")}
     return {**rest, "metadata": desired["metadata"]}
+
+
+def made_by_us(resource: SLOServe, live: Object) -> bool:
+    """Whether an object without a controller bears all that we leave on a child of this resource: its labels,
+    our hash, and our name among those that wrote its fields. Nobody gets these by accident."""
+    meta = live["metadata"]
+    labels = meta.get("labels") or {}
+    return (
+        controller_of(live) is None
+        and labels.get(MANAGED_BY) == MANAGER
+        and labels.get(NAME_LABEL) == resource.name
+        and APPLIED_HASH in (meta.get("annotations") or {})
+        and any(entry.get("manager") == MANAGER for entry in meta.get("managedFields") or [])
+    )
+
+
+def _foreign(resource: SLOServe, live: Object) -> Problem | None:
+    """A problem if the live object is controlled by somebody else or by nobody."""
+    owner = controller_of(live) or {}
+    if owner.get("uid") == resource.uid:
+        return None
+    kind, name = live["kind"], live["metadata"]["name"]
+    if owner.get("kind") == "SLOServe" and owner.get("name") == resource.name:
+        text = f"{kind} {name} belongs to a deleted SLOServe of the same name and is about to be removed"
+        return Problem(Reason.WAITING_FOR_CLEANUP, text)
+    whose = f"is controlled by {owner['kind']} {owner['name']}" if owner else "was not made by this resource"
+    text = f"{kind} {name} exists and {whose}; it is left untouched: delete it, or rename this SLOServe"
+    return Problem(Reason.NAME_COLLISION, text)
+
+
+def being_deleted(live: Object) -> Problem:
+    """A child of ours that was deleted and is still there: who holds it."""
+    meta = live["metadata"]
+    held = ", ".join(meta.get("finalizers") or []) or "its deletion"
+    text = (
+        f"{live['kind']} {meta['name']} is being deleted since {meta['deletionTimestamp']} and held by"
+        f" {held}: it stays as it is until that is done, and is then made anew"
+    )
+    return Problem(Reason.CHILD_DELETING, text)

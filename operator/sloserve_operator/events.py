@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .api import API_VERSION, GROUP, KIND
-from .api.conditions import Reason
+from .api.conditions import ORDER, Reason
 from .desired.names import MANAGER, digest
 
 NOTE_BYTES = 1024
@@ -13,10 +13,11 @@ WARNINGS = {
     Reason.INVALID_SPEC, Reason.CHILD_REFUSED, Reason.NAME_COLLISION, Reason.FORBIDDEN, Reason.UNSCHEDULABLE,
     Reason.IMAGE_PULL, Reason.CONTAINER_CONFIG, Reason.CRASH_LOOP, Reason.REPLICA_FAILURE,
     Reason.DEADLINE_EXCEEDED, Reason.CONFIG_REJECTED, Reason.POD_UNREACHABLE, Reason.FALLBACK,
+    Reason.CHILD_NOT_WRITTEN, Reason.CHILD_DELETING, Reason.CHILD_CONTESTED,
     Reason.QUOTA_EXCEEDED, Reason.CLAIM_MISSING, Reason.CLAIM_UNBOUND, Reason.MODEL_NOT_FOUND,
     Reason.HUB_BUSY, Reason.HUB_UNREACHABLE,
     Reason.TOKEN_MISSING, Reason.TOKEN_REFUSED, Reason.OUT_OF_MEMORY, Reason.PROBE_FAILING, Reason.KILLED,
-    Reason.NODE_LOST, Reason.CONTESTED, Reason.CHILD_NOT_WRITTEN, Reason.INSUFFICIENT_GPU, Reason.EVICTED,
+    Reason.NODE_LOST, Reason.INSUFFICIENT_GPU, Reason.EVICTED,
     Reason.OBJECTIVE_MISSED,
 }  # fmt: skip
 NEWS = {Reason.ALL_REPLICAS_READY, Reason.SCALED_TO_ZERO, Reason.APPLIED, Reason.OBJECTIVES_MET}
@@ -43,26 +44,36 @@ def transitions(
         told.add(reason)
         # An operator that was killed in between may come here twice: the API server knows the name then.
         stamp = digest([obj["metadata"]["uid"], kind, *state, condition["lastTransitionTime"]], 16)
+        # Those of one second are listed by name: first the cause.
+        stamp = f"{ORDER.index(kind)}{stamp}"
         yield event(obj, stamp, kind, condition, now, instance)
 
 
 def event(
     obj: Mapping[str, Any], stamp: str, action: str, condition: Mapping[str, Any], now: str, instance: str
 ) -> dict[str, Any]:
-    """One events.k8s.io/v1 event about the resource."""
+    """One v1 event about the resource.
+
+    Not of events.k8s.io, which takes no lastTimestamp: kubectl describe and --sort-by go by that.
+    """
     meta, reason = obj["metadata"], condition["reason"]
+    second = now.partition(".")[0].rstrip("Z") + "Z"
     return {
-        "apiVersion": "events.k8s.io/v1",
+        "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": f"{meta['name']}.{stamp}", "namespace": meta["namespace"]},
         "eventTime": now,
-        "reportingController": f"{GROUP}/{MANAGER}",
+        "firstTimestamp": second,
+        "lastTimestamp": second,
+        "count": 1,
+        "source": {"component": MANAGER},
+        "reportingComponent": f"{GROUP}/{MANAGER}",
         "reportingInstance": instance[:128],
         "action": action,
         "reason": reason,
         "type": "Warning" if reason in WARNINGS else "Normal",
-        "note": condition["message"].encode()[:NOTE_BYTES].decode(errors="ignore"),
-        "regarding": {
+        "message": condition["message"].encode()[:NOTE_BYTES].decode(errors="ignore"),
+        "involvedObject": {
             "apiVersion": API_VERSION,
             "kind": KIND,
             "name": meta["name"],

@@ -56,7 +56,11 @@ def settings(watch_seconds: int, silence_seconds: float) -> kopf.OperatorSetting
 
 
 def registry(
-    cache: Cache, queue: KeyedQueue, telemetry: Telemetry, connection: Connection
+    cache: Cache,
+    queue: KeyedQueue,
+    telemetry: Telemetry,
+    connection: Connection,
+    kinds: Iterable[Kind] = WATCHED,
 ) -> kopf.OperatorRegistry:
     """The login and one handler per kind."""
     out = kopf.OperatorRegistry()
@@ -77,7 +81,7 @@ def registry(
             proxy_url=known.proxy,
         )
 
-    for kind in WATCHED:
+    for kind in kinds:
         _watch(out, kind, cache, queue, telemetry)
     return out
 

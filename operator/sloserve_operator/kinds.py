@@ -37,7 +37,7 @@ CHILDREN = (
 LABELLED = (*CHILDREN, Kind("", "v1", "pods", "Pod"))
 WATCHED = (Kind(GROUP, VERSION, PLURAL, KIND), *LABELLED)
 WRITTEN = (
-    Kind("events.k8s.io", "v1", "events", "Event"),
+    Kind("", "v1", "events", "Event"),
     Kind("coordination.k8s.io", "v1", "leases", "Lease"),
 )
 READ = (Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition"),)

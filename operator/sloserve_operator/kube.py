@@ -165,7 +165,7 @@ class Kube(Connection):
         )
 
     async def event(self, event: Mapping[str, Any]) -> None:
-        """POST one events.k8s.io event."""
+        """POST one event."""
         await self._call("post event", "create", "Event", body=dict(event))
 
 

@@ -56,6 +56,7 @@ class Election:
         self._seen: tuple[Object, float] | None = None  # another's record, and when it was first seen so
         self._renewed: float | None = None  # when the last renewal that succeeded was sent
         self._contact: float | None = None  # when the record was last read or written
+        self._told_of_long = False
         self._stamp = datetime.min.replace(tzinfo=UTC)
         self.held = asyncio.Event()
         telemetry.leader.set(0)
@@ -166,9 +167,33 @@ class Election:
         if self._seen is None or self._seen[0] != spec:
             if self._seen is None or self._seen[0].get("holderIdentity") != spec["holderIdentity"]:
                 log.info("standing by", leader=spec["holderIdentity"])
-            self._seen = (spec, now)
-        # The longer of the two: the other may have been started with another setting.
-        return now - self._seen[1] >= max(self._seconds, spec.get("leaseDurationSeconds") or 0)
+            self._seen, self._told_of_long = (spec, now), False
+        left = self._seen[1] + self._duration(spec) - now
+        if (text := self.remark()) and not self._told_of_long:
+            self._told_of_long = True
+            log.warning("the Lease is held for long", error=text, free_in=round(left, 1))
+        return left <= 0
+
+    def _duration(self, spec: Object) -> float:
+        """Seconds for which a record stands. The longer of the two: the other may have been started with
+        another setting, and may write for two thirds of it."""
+        return max(self._seconds, spec.get("leaseDurationSeconds") or 0)
+
+    def remark(self) -> str:
+        """A sentence if the holder, who may be dead, gave no sign of life for our own duration, and has a
+        longer one; else empty. For /readyz and the log: only a person can know that it is dead."""
+        if self._seen is None or self.time_left() > 0:
+            return ""
+        spec, since = self._seen
+        waited, whole = self._clock() - since, self._duration(spec)
+        if not self._seconds <= waited < whole:
+            return ""
+        return (
+            f"nobody leads, it seems: the Lease {self._namespace}/{self._name} is held by"
+            f" {spec['holderIdentity']}, silent for {waited:.0f} s, and its leaseDurationSeconds is"
+            f" {whole:.0f}; it is taken in {whole - waited:.0f} s. If that process is gone:"
+            f" kubectl -n {self._namespace} delete lease {self._name}"
+        )
 
     def _ours(self, spec: Object) -> Object:
         stamp = self._now()

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from .api.engine import EngineState
-from .api.resource import SLOServe, controller_of
+from .api.resource import SLOServe
 from .cache import Cache
 from .desired import config
 from .desired.names import config_name
 from .engine_metrics import EngineReader
-from .view import Observed, PodView
-
-TEMPLATE_HASH = "pod-template-hash"
+from .view import Observed, PodView, ours
 
 
 def children(cache: Cache, resource: SLOServe) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
@@ -32,7 +30,7 @@ async def observe(
     `heard`: by uid of the pod, what each engine said the last time; kept from look to look by the caller.
     """
     deployment, config_map = children(cache, resource)
-    pods = [PodView(pod) for pod in cache.owned("Pod", resource.key) if _of_deployment(pod, resource.name)]
+    pods = [PodView(pod) for pod in cache.owned("Pod", resource.key) if ours(pod, resource.name)]
     pods.sort(key=lambda pod: (str(pod.obj["metadata"].get("creationTimestamp", "")), pod.name))
     kept = [pod for pod in pods if not pod.terminating and not pod.finished]
     views = await asyncio.gather(*(_ask(engines, pod, heard) for pod in kept))
@@ -47,17 +45,6 @@ async def observe(
         ended=[pod for pod in pods if pod.finished],
         claims={claim["metadata"]["name"]: (claim.get("status") or {}).get("phase", "") for claim in claims},
     )
-
-
-def _of_deployment(pod: Mapping[str, Any], name: str) -> bool:
-    """Whether a ReplicaSet of the Deployment made it, and not somebody who took our labels.
-
-    A Deployment names its ReplicaSets after itself and the hash that their pods bear as a label, and of one
-    name there is one: no right to read ReplicaSets is needed.
-    """
-    owner = controller_of(pod) or {}
-    hashed = (pod["metadata"].get("labels") or {}).get(TEMPLATE_HASH)
-    return owner.get("kind") == "ReplicaSet" and owner.get("name") == f"{name}-{hashed}"
 
 
 async def _ask(engines: EngineReader, pod: PodView, heard: dict[str, EngineState]) -> PodView:

@@ -16,8 +16,9 @@ from typing import Any
 
 import structlog
 
+from .api import KIND
 from .cache import Cache, Key, key_of, owner_key
-from .kinds import WATCHED
+from .kinds import LABELLED, WATCHED, Kind
 from .kube import Kube, KubeError
 from .queue import KeyedQueue
 from .telemetry import Telemetry
@@ -42,6 +43,7 @@ class Resync:
         self._clock = clock
         self._lagging: dict[str, dict[Key, int]] = {}
         self._absent: dict[str, str] = {}
+        self._unseen: dict[tuple[str | None, str], str] = {}
         self.changed = asyncio.Event()
         self.last_success: float | None = None
         self.dead_watch: str | None = None
@@ -57,7 +59,18 @@ class Resync:
 
     def remark(self) -> str:
         """What is left out, for a person; empty if nothing is."""
-        return "; ".join(f"not served: namespace {name}: {why}" for name, why in self._absent.items())
+        said = [f"not served: namespace {name}: {why}" for name, why in self._absent.items()]
+        said += [f"not seen: {why}" for why in dict.fromkeys(self._unseen.values())]
+        return "; ".join(said)
+
+    def unseen(self, namespace: str, kind: str) -> str:
+        """Why a kind cannot be read in a namespace; empty if it can."""
+        return self._unseen.get((namespace, kind)) or self._unseen.get((None, kind), "")
+
+    def watched(self) -> list[Kind]:
+        """The kinds that can be watched: those that can be listed wherever we serve."""
+        blind = {kind for _, kind in self._unseen}
+        return [kind for kind in WATCHED if kind.kind not in blind]
 
     async def prime(self) -> None:
         """Bring the cache to what exists, before the watches begin. KubeError if a LIST fails."""
@@ -79,12 +92,22 @@ class Resync:
         self._succeeded()
 
     async def _each_namespace(self, step: Callable[[str, str | None], Awaitable[None]]) -> None:
-        """All kinds of each namespace. KubeError if all are refused, or one fails in another way."""
+        """All kinds of each namespace. KubeError if all are refused, or one fails in another way.
+
+        A child's kind that may not be read, or is not served, is passed over, and its resources say so.
+        """
         absent: dict[str, KubeError] = {}
+        unseen: dict[tuple[str | None, str], str] = {}
         for namespace in self._namespaces:
             try:
-                for kind in WATCHED:
-                    await step(kind.kind, namespace)
+                await step(KIND, namespace)
+                for kind in LABELLED:
+                    try:
+                        await step(kind.kind, namespace)
+                    except KubeError as error:
+                        if error.status not in (403, 404):
+                            raise
+                        unseen[namespace, kind.kind] = str(error)
             except KubeError as error:
                 if error.status not in (403, 404) or namespace is None:
                     raise
@@ -92,6 +115,19 @@ class Resync:
         if len(absent) == len({*self._namespaces}):
             raise next(iter(absent.values()))
         self._leave_out(absent)
+        self._pass_over(unseen)
+
+    def _pass_over(self, unseen: Mapping[tuple[str | None, str], str]) -> None:
+        """Remember the kinds that cannot be read; the watches are begun anew without them, or with them."""
+        if unseen.keys() != self._unseen.keys():
+            self.changed.set()
+        for scope, why in unseen.items():
+            if scope not in self._unseen:
+                remedy = "install the chart of the operator's own version: RBAC goes with it"
+                log.warning("kind passed over", kind=scope[1], error=why, remedy=remedy)
+        for scope in self._unseen.keys() - unseen.keys():
+            log.info("kind read again", kind=scope[1])
+        self._unseen = dict(unseen)
 
     def _leave_out(self, absent: Mapping[str, KubeError]) -> None:
         if absent.keys() != self._absent.keys():
@@ -110,6 +146,10 @@ class Resync:
 
     async def _compare(self, kind: str, namespace: str | None) -> None:
         objects, version = await self._kube.list(kind, namespace)
+        if any(blind == kind for _, blind in self._unseen):  # elsewhere, and so it has no watch here either
+            self._take(kind, objects)
+            self._drop_vanished(kind, namespace, objects, version)
+            return
         lagging = dict(self._cache.lagging(kind, objects))
         scope = f"{kind}/{namespace or ''}"
         missed = [
@@ -123,9 +163,12 @@ class Resync:
         if missed:
             self.dead_watch = f"the watch of {kind} is silent: {missed[0]} changed and no event came"
             log.error("watch is silent", kind=kind, objects=len(missed))
-            for obj in objects:
-                if self._cache.put(kind, obj) and (owner := owner_key(kind, obj)):
-                    self._queue.add(owner)
+            self._take(kind, objects)
+
+    def _take(self, kind: str, objects: Sequence[Mapping[str, Any]]) -> None:
+        for obj in objects:
+            if self._cache.put(kind, obj) and (owner := owner_key(kind, obj)):
+                self._queue.add(owner)
 
     def _drop_vanished(
         self, kind: str, namespace: str | None, objects: Sequence[Mapping[str, Any]], version: int

@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from .api.conditions import Condition, Reason, merge
 from .api.resource import Object
@@ -26,9 +26,9 @@ class Problem:
     reason: Reason
     message: str
     passing: bool = False
-    """Too young to be told: what depends on the child waits, and the status says nothing of it."""
-    unanswered: bool = False
-    """The API server did not answer at all."""
+    """Failed once, and is tried again within seconds: no news yet."""
+    server: Literal["", "silent", "busy"] = ""
+    """It failed just now because the server did not answer, or asked to be left alone."""
 
     @property
     def spec_at_fault(self) -> bool:
@@ -120,7 +120,8 @@ def rolled_out(subject: Subject, observed: Observed) -> bool:
     deployment = observed.deployment or {}
     counts = deployment.get("status") or {}
     return (
-        counts.get("observedGeneration", 0) >= (deployment.get("metadata") or {}).get("generation", 1)
+        not (deployment.get("metadata") or {}).get("deletionTimestamp")
+        and counts.get("observedGeneration", 0) >= (deployment.get("metadata") or {}).get("generation", 1)
         and (deployment.get("spec") or {}).get("replicas") == subject.replicas
         and counts.get("updatedReplicas", 0) == subject.replicas
         and counts.get("availableReplicas", 0) == subject.replicas

@@ -44,6 +44,8 @@ class Telemetry:
         labels = ("namespace", "name")
         self.condition = self._add(Gauge, "sloserve_condition", "1 if the condition is True, 0 if not; the "
             "leader's alone.", *labels, "type")  # fmt: skip
+        self.unwritten = self._add(Gauge, "sloserve_children_unwritten", "Children of a resource that "
+            "are not as it asks for, by fault of somebody else; the leader's alone.", *labels)  # fmt: skip
         self.replicas = self._add(Gauge, "sloserve_replicas", "Engines of a resource; state is desired or "
             "ready; the leader's alone.", *labels, "state")  # fmt: skip
 
@@ -79,7 +81,7 @@ class Telemetry:
 
     def forget(self, namespace: str, name: str) -> None:
         """Remove the series of a resource that is gone."""
-        for gauge in (self.condition, self.replicas):
+        for gauge in (self.condition, self.replicas, self.unwritten):
             gauge.remove_by_labels({"namespace": namespace, "name": name})
 
 

@@ -27,6 +27,20 @@ def label(said: Label) -> Written:
     return Written(said.revision, said.generation)
 
 
+def ours(pod: Mapping[str, Any], deployment: str) -> bool:
+    """Whether a ReplicaSet of the Deployment of that name controls a pod; our labels anybody can set.
+
+    By the ReplicaSet's name, which the Deployment's controller makes of its own and the template's hash:
+    ReplicaSets themselves we may not read.
+    """
+    meta = pod["metadata"]
+    owners = meta.get("ownerReferences") or []
+    controller: Mapping[str, Any] = next((owner for owner in owners if owner.get("controller")), {})
+    template = (meta.get("labels") or {}).get("pod-template-hash")
+    named = bool(template) and controller.get("name") == f"{deployment}-{template}"
+    return controller.get("kind") == "ReplicaSet" and named
+
+
 @dataclass(frozen=True)
 class PodView:
     """One pod of ours, and the state that its engine reported (None: `unreachable` says why)."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 from sloserve_operator.api import CRD, SCHEMA_ANNOTATION, SCHEMA_VERSION
+from sloserve_operator.apply import PRUNED
 from sloserve_operator.desired.policies import operator_peer
 from sloserve_operator.kinds import KINDS, WATCHED
-from sloserve_operator.reconcile import PRUNED
 
 from dashboards.alerts import ALERTS
 from dashboards.rules import THRESHOLDS

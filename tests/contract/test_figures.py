@@ -8,15 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from sloserve_operator.apply import Images
 from sloserve_operator.cache import Cache
 from sloserve_operator.kube import Kube
 from sloserve_operator.queue import KeyedQueue
-from sloserve_operator.reconcile import Images, Reconciler
+from sloserve_operator.reconcile import Reconciler
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 
 from tests.contract.space import Operator, Space, manifest, until
-from tests.contract.test_live import POD, RUNNING, Engine
+from tests.contract.test_live import Engine, run_pod
 
 pytestmark = pytest.mark.cluster
 
@@ -58,9 +59,7 @@ class Traffic:
 @pytest.fixture
 async def traffic(space: Space) -> AsyncIterator[Traffic]:
 
-    space.apply(POD)
-    status = json.dumps({"status": RUNNING})
-    space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", status)
+    run_pod(space)
     space.apply(manifest(sloClasses=CLASSES))
     kube, cache, telemetry, engine = Kube(10), Cache(), Telemetry(), Engine()
     operator = Operator(space)

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from sloserve_operator.api.engine import EngineState
+from sloserve_operator.apply import Images
 from sloserve_operator.cache import Cache
 from sloserve_operator.desired.names import MANAGED_BY, MANAGER, NAME_LABEL, NUDGE
 from sloserve_operator.kube import Kube
 from sloserve_operator.queue import KeyedQueue
-from sloserve_operator.reconcile import Images, Reconciler
+from sloserve_operator.reconcile import Reconciler
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 
@@ -28,19 +29,19 @@ POD: dict[str, Any] = {
     "kind": "Pod",
     "metadata": {
         "name": "chat-pod",
-        "labels": {NAME_LABEL: "chat", MANAGED_BY: MANAGER, "pod-template-hash": "6b7f"},
+        "labels": {NAME_LABEL: "chat", MANAGED_BY: MANAGER, "pod-template-hash": "hand"},
         "annotations": {"mine": "1"},
     },
     "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "none:1"}]},
 }
-# Its controller, named as a Deployment names them: it takes the pod over, since the labels fit.
+# Without our labels, so that the Deployment does not take it and scale it down.
 REPLICA_SET = {
     "apiVersion": "apps/v1",
     "kind": "ReplicaSet",
-    "metadata": {"name": "chat-6b7f"},
+    "metadata": {"name": "chat-hand", "labels": {"by": "hand"}},
     "spec": {
         "replicas": 1,
-        "selector": {"matchLabels": {"pod-template-hash": "6b7f"}},
+        "selector": {"matchLabels": {"pod-template-hash": "hand"}},
         "template": {"metadata": {"labels": POD["metadata"]["labels"]}, "spec": POD["spec"]},
     },
 }
@@ -60,6 +61,15 @@ RUNNING = {
         }
     ],
 }
+
+
+def run_pod(space: Space, **more: Any) -> None:
+    """The pod of a ReplicaSet, running as far as its status says."""
+    space.apply(POD)
+    status = json.dumps({"status": {**RUNNING, **more}})
+    space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", status)
+    space.apply(REPLICA_SET)
+    until(lambda: space.must("pod", "chat-pod")["metadata"].get("ownerReferences"), "the pod is taken")
 
 
 class Engine:
@@ -102,11 +112,7 @@ class Live:
 
 @pytest.fixture
 async def live(space: Space) -> AsyncIterator[Live]:
-    space.apply(POD)
-    space.apply(REPLICA_SET)
-    until(lambda: "ownerReferences" in space.must("pod", "chat-pod")["metadata"], "it has a controller")
-    status = json.dumps({"status": RUNNING})
-    space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", status)
+    run_pod(space)
     space.apply(manifest())
     kube, cache, telemetry, engine = Kube(10), Cache(), Telemetry(), Engine()
     await kube.connect(Operator(space).grant())

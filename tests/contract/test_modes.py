@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sloserve_operator.apply import PRUNED
 from sloserve_operator.kinds import CHILDREN, WATCHED
-from sloserve_operator.reconcile import PRUNED
 
 from tests.cluster.api import Cluster
 from tests.contract.space import Operator, Space, free_port, holds, manifest, until

@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sloserve_operator.apply import Images
 from sloserve_operator.cache import Cache
 from sloserve_operator.kube import Kube
 from sloserve_operator.queue import KeyedQueue
-from sloserve_operator.reconcile import Images, Reconciler
+from sloserve_operator.reconcile import Reconciler
 from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 

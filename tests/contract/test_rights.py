@@ -19,7 +19,7 @@ from sloserve_operator.desired.names import MANAGED_BY, MANAGER, NAME_LABEL
 
 from tests.chart.helm import CHART, helm
 from tests.contract.space import Operator, Space, manifest, until
-from tests.contract.test_live import POD, RUNNING
+from tests.contract.test_live import run_pod
 from tests.rights import UNASKED, granted, requests
 
 pytestmark = pytest.mark.cluster
@@ -97,9 +97,7 @@ def do_everything(space: Space) -> None:
         name = f"taken-{kind.lower()}"
         space.apply({"kind": kind, "metadata": {"name": f"{name}{SUFFIX.get(kind, '')}"}, **body})
         space.apply(manifest(name, **FULL))
-    space.apply(POD)
-    status = {"status": {**RUNNING, "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}}
-    space.run("patch", "pod", "chat-pod", "--subresource=status", "--type=merge", "-p", json.dumps(status))
+    run_pod(space, podIP=ADDRESS, podIPs=[{"ip": ADDRESS}])
     space.apply(manifest(**FULL))
     space.reason("chat", "ScaledToZero")
     for child in space.children("chat"):  # a label of ours that somebody changes is applied again

@@ -137,6 +137,9 @@ CASES = [
          {"SLOServeOperatorQueueOld"}),
     Case("a look fails again and again", "20m", {**LEADS, f"sloserve_queue_failing{{{OPERATOR}}}": "1x600"},
          {"SLOServeOperatorFailing"}),
+    Case("a child cannot be written", "20m",
+         {**LEADS, 'sloserve_children_unwritten{namespace="default", name="chat"}': "1x600"},
+         {"SLOServeChildNotWritten"}),
     Case("a child is changed back each time", "5m", {
         f'sloserve_writes_total{{{OPERATOR}, kind="Service", verb="apply", result="contested"}}': "0 1x600",
         **LEADS}, {"SLOServeOperatorContested"}),

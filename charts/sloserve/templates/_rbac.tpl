@@ -36,7 +36,7 @@ and no other: tests/contract/test_rights.py holds them against the API server's 
 - apiGroups: [""]
   resources: [pods/status]
   verbs: [patch]
-- apiGroups: [events.k8s.io]
+- apiGroups: [""]
   resources: [events]
   verbs: [create]
 {{- end -}}

@@ -46,27 +46,34 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
     ),
     Reason.WAITING_FOR_CLEANUP: (
         "Ready",
-        "A child of this resource, or of a deleted SLOServe of the same name, is being deleted and still"
-        " there; the message names the finalizers that hold it.",
-        "Wait: Kubernetes removes it, and it is made anew. If it stays, find whose the finalizer is.",
-    ),
-    Reason.CONTESTED: (
-        "Ready",
-        "Somebody else changes the Deployment back each time that it is written. The message says which"
-        " field, and who wrote it last. The operator then writes it five times a minute at most.",
-        "Stop the other writer: a second operator, a GitOps tool that holds the child, a mutating policy.",
-    ),
-    Reason.CHILD_NOT_WRITTEN: (
-        "Ready",
-        "The API server failed to write a child, for 15 s or longer; the message names the child and has the"
-        " server's words. Everything else goes on: the other children, scaling, live settings, this status.",
-        "Mostly an admission webhook that fails or hangs: mend it, or let it leave out this namespace. The"
-        " operator tries again by itself, after a minute at most.",
+        "A child of a deleted SLOServe of the same name is still there.",
+        "Wait: Kubernetes removes it. If it stays, look for finalizers on it.",
     ),
     Reason.FORBIDDEN: (
         "Ready",
         "The operator lacks a right; the message is the API server's.",
         "Install the chart of the operator's own version (RBAC goes with it); look for admission policies.",
+    ),
+    Reason.CHILD_NOT_WRITTEN: (
+        "Ready",
+        "The API server failed at a child twice or more: a webhook of that kind that does not answer, a kind"
+        " that is not served, a deadline. The message names each child, the verb and the server's words. All"
+        " else goes on: the other children, the number of replicas, live settings, this status.",
+        "Repair what the message names. The operator tries again with pauses of 1 s up to 5 minutes.",
+    ),
+    Reason.CHILD_DELETING: (
+        "Ready",
+        "Somebody deleted a child, and a finalizer holds it; the message names it. What runs is as it was"
+        " before.",
+        "Let the finalizer's owner end its work, or remove it: `kubectl edit KIND NAME`. The child is then"
+        " made anew.",
+    ),
+    Reason.CHILD_CONTESTED: (
+        "Ready",
+        "Somebody changes a child back each time; the message names the field manager and the field. Engines"
+        " may run what that writer says.",
+        "Stop that writer, or say what it wants in the spec (`podTemplate`). It is over a minute after the"
+        " last change.",
     ),
     Reason.QUOTA_EXCEEDED: (
         "Ready",

@@ -64,10 +64,8 @@ def pod(name: str = "chat-1", *, ready: bool = True, **status: Any) -> dict[str,
             "uid": f"uid-{name}",
             "resourceVersion": "7",
             "creationTimestamp": "2026-01-01T00:00:00Z",
-            "labels": {"sloserve.dev/name": "chat", "pod-template-hash": "6b7f"},
-            "ownerReferences": [
-                {"kind": "ReplicaSet", "name": "chat-6b7f", "uid": "uid-rs", "controller": True}
-            ],
+            "labels": {"sloserve.dev/name": "chat", "pod-template-hash": "5d4"},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "chat-5d4", "uid": "rs", "controller": True}],
         },
         "status": {
             "phase": "Running",

@@ -27,6 +27,9 @@ class Server:
         self.version = 200
         self.known = True
         self.forbidden: set[str | None] = set()
+        self.unreadable: dict[str, int] = {}
+        self.unreadable_in: dict[tuple[str | None, str], int] = {}
+        self.others: dict[str, list[dict[str, Any]]] = {}
 
     async def served(self, namespace: str | None) -> bool:
         return self.known
@@ -34,6 +37,10 @@ class Server:
     async def list(self, kind: str, namespace: str | None) -> tuple[list[dict[str, Any]], int]:
         if namespace in self.forbidden:
             raise KubeError(f"list {kind}", 403, f"forbidden in {namespace}")
+        if status := self.unreadable.get(kind) or self.unreadable_in.get((namespace, kind)):
+            raise KubeError(f"list {kind}", status, f"may not list {kind}")
+        if kind in self.others:
+            return self.others[kind], self.version
         return (self.resources if kind == "SLOServe" else []), self.version
 
 
@@ -271,3 +278,39 @@ async def test_probes_and_scrapes_are_answered_by_both_families_of_addresses(add
     finally:
         for runner in runners:
             await runner.cleanup()
+
+
+async def test_a_kind_that_may_not_be_listed_is_passed_over_named_and_taken_up_again() -> None:
+    process = Process()
+    process.server.resources = [manifest()]
+    process.server.unreadable = {"PersistentVolumeClaim": 403, "PodDisruptionBudget": 404}
+    task = await process.begin()
+    assert process.health.ready() is None
+    assert process.queue.take() == KEY, "its resources are looked at"
+    process.queue.done(KEY)
+    assert "may not list PersistentVolumeClaim" in process.resync.unseen("default", "PersistentVolumeClaim")
+    assert process.resync.unseen("default", "Service") == ""
+    assert {"PersistentVolumeClaim", "PodDisruptionBudget"}.isdisjoint(
+        k.kind for k in process.resync.watched()
+    )
+    assert "not seen: list PersistentVolumeClaim" in process.resync.remark()
+    process.server.unreadable = {}
+    await process.resync.check()
+    assert process.resync.unseen("default", "PersistentVolumeClaim") == ""
+    assert process.resync.changed.is_set(), "the watches are begun anew, with it"
+    assert process.resync.remark() == ""
+    task.cancel()
+
+
+async def test_a_kind_that_is_unseen_in_one_namespace_is_followed_by_lists_in_the_others() -> None:
+    process = Process("a", "b")
+    process.server.unreadable_in = {("b", "Service"): 403}
+    await process.resync.prime()
+    service = {"kind": "Service", "metadata": {"name": "chat", "namespace": "a", "resourceVersion": "201"}}
+    process.server.others = {"Service": [service]}
+    for _ in range(3):
+        await process.resync.check()
+    assert process.cache.get("Service", ("a", "chat"))
+    assert process.health.alive() is None
+    assert process.resync.unseen("a", "Service") == ""
+    assert process.resync.unseen("b", "Service")

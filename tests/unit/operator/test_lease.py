@@ -217,3 +217,49 @@ async def test_losing_it_ends_the_run_with_the_reason(monkeypatch: pytest.Monkey
     monkeypatch.setattr("sloserve_operator.lease.PAUSE_SHARE", 0)  # the simulated clock is what counts
     with pytest.raises(LostError, match="not renewed"):
         await asyncio.gather(a.election.run(lambda: leads.append(True)), later())
+
+
+async def standby(server: Server, **spec: Any) -> Candidate:
+    """Of a Lease that says this, and whose holder never moves again."""
+    server.lease = {"metadata": {"resourceVersion": "0"}, "spec": spec}
+    return Candidate(server, "b")
+
+
+async def test_a_dead_holders_long_lease_is_said_with_its_remedy_and_until_when() -> None:
+    b = await standby(Server(), holderIdentity="gone", leaseDurationSeconds=3600)
+    assert not await b.tries()
+    assert b.election.remark() == "", "it may live"
+    b.passes(SECONDS + 5)
+    assert not await b.tries()
+    said = b.election.remark()
+    assert (
+        "held by gone, silent for 20 s, and its leaseDurationSeconds is 3600; it is taken in 3580 s" in said
+    )
+    assert "kubectl -n ns delete lease lease" in said
+    b.passes(3600)
+    assert await b.tries()
+    assert b.election.remark() == ""
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"holderIdentity": "gone"},
+        {"holderIdentity": "gone", "leaseDurationSeconds": 0},
+        {"holderIdentity": "gone", "leaseDurationSeconds": -5},
+        {"holderIdentity": "gone", "leaseDurationSeconds": 1, "renewTime": "2999-01-01T00:00:00.000000Z"},
+        {"holderIdentity": "gone", "leaseDurationSeconds": 15, "leaseTransitions": None},
+    ],
+)
+async def test_a_lease_that_says_odd_things_is_taken_after_our_own_duration(spec: dict[str, Any]) -> None:
+    b = await standby(Server(), **spec)
+    assert not await b.tries()
+    b.passes(SECONDS - 1)
+    assert not await b.tries()
+    b.passes(1)
+    assert await b.tries()
+
+
+async def test_a_lease_of_nobody_is_taken_at_once() -> None:
+    assert await (await standby(Server(), holderIdentity="", leaseDurationSeconds=3600)).tries()
+    assert await (await standby(Server())).tries()

@@ -5,10 +5,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from sloserve_operator.api.engine import EngineState
+from sloserve_operator.apply import Images
 from sloserve_operator.cache import Cache
+from sloserve_operator.contest import Contests
 from sloserve_operator.kube import KubeError
-from sloserve_operator.reconcile import Images, Reconciler
+from sloserve_operator.reconcile import Reconciler
 from sloserve_operator.telemetry import Telemetry
 
 from tests.unit.operator.objects import manifest, pod, state
@@ -20,9 +23,10 @@ class Server:
     """Takes every write but of the kinds in `refuses`; `race` comes before the next status."""
 
     def __init__(self) -> None:
-        self.version, self.refuses, self.breaks = 1000, "", ""
+        self.version, self.refuses = 1000, ""
+        self.fails: dict[str, int] = {}
         self.asked: list[str] = []
-        self.status = 500
+        self.events: list[dict[str, Any]] = []
         self.resource = manifest()
         self.race: dict[str, Any] | None = None
         self.nudged: list[str] = []
@@ -32,10 +36,13 @@ class Server:
 
     def _stored(self, obj: dict[str, Any]) -> dict[str, Any]:
         self.asked.append(obj["kind"])
-        if obj["kind"] == self.breaks or self.breaks == "all":
-            raise KubeError(f"create {obj['kind']} chat", self.status, "failed calling webhook")
         if obj["kind"] == self.refuses:
             raise KubeError("apply", 422, "spec.template is wrong")
+        if status := self.fails.get(obj["kind"]):
+            action = f"apply {obj['kind']} {obj['metadata']['name']}"
+            raise KubeError(
+                action, max(0, status), "no endpoints of the webhook", retry_after=10.0 * (status == 429)
+            )
         self.version += 1
         out = copy.deepcopy(obj)
         out["metadata"] |= {"resourceVersion": str(self.version), "uid": f"uid-{obj['kind']}"}
@@ -54,11 +61,15 @@ class Server:
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
         return self.objects.get((kind, name))
 
+    async def delete(self, obj: dict[str, Any]) -> None:
+        if obj["kind"] in self.fails:
+            raise KubeError(f"delete {obj['kind']} chat", 500, "no endpoints of the webhook")
+
     async def nudge(self, namespace: str, name: str, value: str) -> None:
         self.nudged.append(value)
 
     async def event(self, event: dict[str, Any]) -> None:
-        pass
+        self.events.append(event)
 
     async def apply_status(self, meta: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
         if self.race:
@@ -157,11 +168,16 @@ async def test_engines_are_not_changed_to_ones_that_would_wait_for_a_refused_cla
     await reconciler.reconcile(KEY)
     before = cache.get("Deployment", KEY)
     server.refuses = "PersistentVolumeClaim"
-    changed = manifest(generation=2, replicas=5, storage={"modelCache": {"size": "1Gi"}})
-    changed["metadata"]["resourceVersion"] = str(server.version + 1)
-    cache.put("SLOServe", changed)
+    put(server, cache, manifest(generation=2, replicas=5, storage={"modelCache": {"size": "1Gi"}}))
     await reconciler.reconcile(KEY)
-    assert cache.get("Deployment", KEY) == before
+    after = cache.get("Deployment", KEY)
+    assert before is not None
+    assert after is not None
+    assert after["spec"]["template"] == before["spec"]["template"]
+    assert after["spec"]["replicas"] == 5, "the engines that run are scaled all the same"
+    writes = server.version
+    await reconciler.reconcile(KEY)
+    assert server.version == writes, "and a second look writes nothing"
 
 
 async def test_a_refused_child_is_tried_again_after_minutes_and_its_pods_are_looked_at_meanwhile() -> None:
@@ -284,96 +300,173 @@ async def test_a_spec_that_cannot_be_read_makes_no_engine_uncounted() -> None:
     assert (status["engines"], status["endpoint"]) == ("1/1", before["endpoint"])
 
 
-def condition_of(server: Server, kind: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(c for c in server.resource["status"]["conditions"] if c["type"] == kind)
-    return found
+def said(server: Server, kind: str = "Ready") -> tuple[str, str, str]:
+    found = next(c for c in server.resource["status"]["conditions"] if c["type"] == kind)
+    return found["status"], found["reason"], found["message"]
 
 
-async def test_a_write_that_fails_holds_up_neither_the_other_children_nor_scale_nor_status() -> None:
+@pytest.mark.parametrize("status", [-1, 404, 410, 500, 503, 504])
+@pytest.mark.parametrize("kind", ["PodDisruptionBudget", "Service", "ServiceAccount"])
+async def test_a_child_that_cannot_be_written_holds_up_neither_scale_nor_status_nor_nudges(
+    kind: str, status: int
+) -> None:
     now = 0.0
     server, cache, reconciler = operator(lambda: now)
     await reconciler.reconcile(KEY)
-    budget = cache.get("PodDisruptionBudget", KEY)
-    assert budget is not None
-    cache.drop("PodDisruptionBudget", budget)
-    server.breaks = "PodDisruptionBudget"
-    put(server, cache, manifest(generation=2, replicas=5))
-    assert await reconciler.reconcile(KEY) == 1.0, "the write is tried again soon"
+    cache.put("Pod", pod())
+    child = cache.get(kind, KEY)
+    assert child is not None
+    cache.drop(kind, child)
+    server.fails = {kind: status}
+    put(server, cache, manifest(generation=2, replicas=5, scheduler={"policy": "fcfs"}))
+    for _ in range(3):
+        await reconciler.reconcile(KEY)
+        now += 1.1
     assert (cache.get("Deployment", KEY) or {})["spec"]["replicas"] == 5
+    assert server.nudged
     assert server.resource["status"]["observedGeneration"] == 2
-    assert condition_of(server, "Ready")["reason"] != "ChildNotWritten", "a server that restarts is no news"
-    now = 16.0
+    assert said(server)[:2] == ("False", "ChildNotWritten")
+    assert f"apply {kind} chat: no endpoints of the webhook" in said(server)[2]
+    server.fails = {}
+    now += 10
     await reconciler.reconcile(KEY)
-    ready = condition_of(server, "Ready")
-    assert (ready["status"], ready["reason"]) == ("False", "ChildNotWritten")
-    assert ready["message"] == "create PodDisruptionBudget chat: failed calling webhook"
-    server.breaks = ""
-    now = 80.0
-    assert await reconciler.reconcile(KEY) == 15
-    assert condition_of(server, "Ready")["reason"] != "ChildNotWritten"
+    assert said(server)[1] != "ChildNotWritten"
 
 
-async def test_a_server_that_answers_nothing_is_not_asked_for_every_child() -> None:
-    server, _, reconciler = operator()
-    server.breaks, server.status = "all", 0
+async def test_one_failure_is_no_news_and_is_tried_again_a_second_later() -> None:
+    now = 0.0
+    server, _, reconciler = operator(lambda: now)
+    server.fails = {"PodDisruptionBudget": 500}
+    assert await reconciler.reconcile(KEY) == 1.0
+    assert server.statuses == 0
+    now, server.fails = 1.0, {}
     await reconciler.reconcile(KEY)
-    assert len(server.asked) == 2, "each costs a whole deadline"
+    assert said(server)[1] == "Pending"
 
 
-async def test_a_deployment_on_its_way_out_is_not_ready_and_names_its_finalizers() -> None:
+async def test_a_child_that_fails_is_asked_for_less_and_less_however_many_looks_there_are() -> None:
+    now = 0.0
+    server, _, reconciler = operator(lambda: now)
+    server.fails = {"PodDisruptionBudget": 500}
+    for _ in range(100):
+        await reconciler.reconcile(KEY)
+        now += 1.0
+    assert server.asked.count("PodDisruptionBudget") == 7
+
+
+async def test_a_server_that_does_not_answer_is_asked_for_two_children_a_pass_at_most() -> None:
+    server, _, reconciler = operator(lambda: 0.0)
+    kinds = ["ServiceAccount", "ConfigMap", "Service", "PodDisruptionBudget", "Deployment"]
+    server.fails = dict.fromkeys(kinds, -1)
+    await reconciler.reconcile(KEY)
+    assert server.asked == ["ServiceAccount", "ConfigMap"]
+
+
+async def test_a_child_that_cannot_be_deleted_is_named_and_holds_up_nothing() -> None:
+    now = 0.0
+    server, cache, reconciler = operator(lambda: now)
+    put(server, cache, manifest(networkPolicy={"enabled": True}))
+    await reconciler.reconcile(KEY)
+    server.fails = {"NetworkPolicy": 500}
+    put(server, cache, manifest(generation=2))
+    for _ in range(3):
+        await reconciler.reconcile(KEY)
+        now += 1.1
+    assert said(server)[1:] == ("ChildNotWritten", "delete NetworkPolicy chat: no endpoints of the webhook")
+    assert server.resource["status"]["observedGeneration"] == 2
+
+
+async def test_a_deployment_that_a_finalizer_holds_is_not_ready_and_says_who_holds_it() -> None:
     server, cache, reconciler = operator()
     await reconciler.reconcile(KEY)
-    leaving = copy.deepcopy(cache.get("Deployment", KEY))
-    assert leaving is not None
+    deployment = copy.deepcopy(cache.get("Deployment", KEY))
+    assert deployment is not None
     server.version += 1
-    leaving["metadata"] |= {
+    deployment["metadata"] |= {
         "deletionTimestamp": "2026-01-01T00:00:00Z",
-        "finalizers": ["example.com/hold"],
+        "finalizers": ["audit.example/hold"],
         "resourceVersion": str(server.version),
     }
-    cache.put("Deployment", leaving)
-    assert await reconciler.reconcile(KEY) == 2.0
-    ready = condition_of(server, "Ready")
-    assert (ready["status"], ready["reason"]) == ("False", "WaitingForCleanup")
-    assert "held by example.com/hold" in ready["message"]
+    deployment["status"] = {
+        "replicas": 1, "readyReplicas": 1, "updatedReplicas": 1, "availableReplicas": 1,
+    }  # fmt: skip
+    cache.put("Deployment", deployment)
+    cache.put("Pod", pod())
+    await reconciler.reconcile(KEY)
+    status, reason, message = said(server)
+    assert (status, reason) == ("False", "ChildBeingDeleted")
+    assert "Deployment chat" in message
+    assert "audit.example/hold" in message
+    assert said(server, "Progressing")[:2] == ("False", "Blocked")
 
 
-async def test_a_deployment_that_is_changed_back_is_not_ready_and_says_who_wrote_it() -> None:
+async def test_a_contested_deployment_is_not_ready_and_names_the_writer_and_the_field_once() -> None:
     now = 0.0
     server, cache, reconciler = operator(lambda: now)
+    reconciler._children.contests = Contests(lambda: now)
     await reconciler.reconcile(KEY)
-
-    async def fight() -> None:
-        theirs = copy.deepcopy(cache.get("Deployment", KEY))
-        assert theirs is not None
-        theirs["spec"]["template"]["spec"]["containers"][0]["args"] = ["--foreign"]
+    for _ in range(40):
+        foreign = copy.deepcopy(server.objects["Deployment", "chat"])
         server.version += 1
-        entry = {"manager": "gitops", "operation": "Update", "time": "2026-01-01T00:00:00Z"}
-        theirs["metadata"] |= {"resourceVersion": str(server.version), "managedFields": [entry]}
-        server.objects["Deployment", "chat"] = theirs
-        cache.put("Deployment", theirs)
+        foreign["metadata"] |= {
+            "resourceVersion": str(server.version),
+            "managedFields": [
+                {"manager": "kube-controller-manager", "operation": "Update",
+                 "fieldsV1": {"f:status": {"f:replicas": {}}}},
+                {"manager": "tuner", "operation": "Update", "fieldsV1": {"f:spec": {"f:template": {"f:spec": {
+                    "f:containers": {'k:{"name":"main"}': {"f:args": {}}}}}}}},
+            ],
+        }  # fmt: skip
+        foreign["spec"]["template"]["spec"]["containers"][0]["args"] = ["--mine"]
+        server.objects["Deployment", "chat"] = foreign
+        cache.put("Deployment", foreign)
         await reconciler.reconcile(KEY)
+        now += 4
+    status, reason, message = said(server)
+    assert (status, reason) == ("False", "ChildContested")
+    assert "spec.template.spec.containers[main].args" in message
+    assert "field manager tuner" in message
+    told = [event for event in server.events if event["reason"] == "ChildContested"]
+    assert len(told) == 1
+    assert "field manager tuner" in told[0]["message"]
+    for _ in range(10):  # the writer is gone
+        now += 10
+        await reconciler.reconcile(KEY)
+    assert said(server)[1] == "Pending"
 
-    for _ in range(6):
-        await fight()
-    ready = condition_of(server, "Ready")
-    assert (ready["status"], ready["reason"]) == ("False", "Contested")
-    assert "spec.template.spec.containers" in ready["message"]
-    assert "last by field manager 'gitops'" in ready["message"]
-    now = 61.0
-    for _ in range(6):
-        await fight()
-        assert condition_of(server, "Ready")["reason"] == "Contested", "no flapping while it lasts"
 
-
-async def test_a_pod_that_only_bears_our_labels_is_neither_counted_nor_nudged() -> None:
+async def test_pods_that_our_deployment_did_not_make_are_neither_counted_nor_nudged_nor_listed() -> None:
     server, cache, reconciler = operator()
-    stray = pod("stray")
-    stray["metadata"]["ownerReferences"] = []
-    other = pod("other")
-    other["metadata"]["ownerReferences"][0]["name"] = "somebody-6b7f"
-    for one in (stray, other):
+    stranger = pod("stranger")
+    del stranger["metadata"]["ownerReferences"]
+    of_another = pod("other")
+    of_another["metadata"]["ownerReferences"][0]["name"] = "other-5d4"
+    job = pod("job")
+    job["metadata"]["ownerReferences"][0]["kind"] = "Job"
+    for one in (stranger, of_another, job):
         cache.put("Pod", one)
     await reconciler.reconcile(KEY)
-    assert server.resource["status"].get("pods", []) == []
+    assert server.resource["status"]["pods"] == []
     assert server.nudged == []
+    assert said(server, "ConfigApplied")[1] == "NoPods"
+
+
+@pytest.mark.parametrize("unseen", ["PersistentVolumeClaim", "PodDisruptionBudget", "Pod"])
+async def test_a_kind_that_may_not_be_read_is_named_and_the_engines_are_scaled(unseen: str) -> None:
+    server, cache, reconciler = operator()
+    put(server, cache, manifest(storage={"modelCache": {"size": "1Gi"}}))
+    await reconciler.reconcile(KEY)
+    if unseen != "Pod":
+        name = "chat-model-cache" if unseen == "PersistentVolumeClaim" else "chat"
+        cache.drop(unseen, cache.get(unseen, ("default", name)) or {})  # after a start nothing is known of it
+    kube: Any = server
+    anew = Reconciler(
+        kube, cache, Engine(), Telemetry(), Images("e", "c"), poll_seconds=15,
+        unseen=lambda _, kind: "list: forbidden" if kind == unseen else "",
+    )  # fmt: skip
+    put(server, cache, manifest(generation=2, replicas=5, storage={"modelCache": {"size": "1Gi"}}))
+    await anew.reconcile(KEY)
+    assert said(server)[1] == "Forbidden"
+    assert "list: forbidden" in said(server)[2]
+    assert (cache.get("Deployment", KEY) or {})["spec"]["replicas"] == 5
+    assert server.resource["status"]["observedGeneration"] == 2

@@ -265,3 +265,20 @@ def test_events_tell_each_change_once() -> None:
     assert tell(well, well) == []
     collided = compute(subject(well), Observed(None, ()), Problem(Reason.NAME_COLLISION, "theirs"), NOW)
     assert tell(well, collided) == [("Warning", "NameCollision")]
+
+
+def test_an_event_has_the_times_that_kubectl_sorts_by_and_those_of_one_second_stand_in_order() -> None:
+    wrong = Problem(Reason.CHILD_REFUSED, "spec.template is wrong")
+    found = conditions(compute(subject(), Observed(None, ()), wrong, NOW))
+    later = {**found["Ready"], "reason": "Forbidden"}
+    events = list(
+        transitions(manifest(), [], [found["SpecValid"], later], "2026-01-01T00:00:00.250000Z", "a")
+    )
+    assert [event["reason"] for event in events] == ["ChildRefused", "Forbidden"]
+    for event in events:
+        assert event["apiVersion"] == "v1"
+        assert event["eventTime"] == "2026-01-01T00:00:00.250000Z"
+        assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:00:00Z"
+        assert (event["count"], event["source"]["component"]) == (1, "sloserve-operator")
+    names = [event["metadata"]["name"] for event in events]
+    assert names == sorted(names)
