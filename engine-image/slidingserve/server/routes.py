@@ -1,15 +1,13 @@
 """Our endpoints beside vLLM's: state, plan and ready, as a plugin of `vllm.endpoint_plugins`.
 
-State and ready are as open as vLLM's own /metrics and /health and hold nothing that /metrics does not. Plan
-costs a computation, so it asks for the API key where the server has one.
+State and ready are as open as vLLM's own /metrics and /health and hold nothing that /metrics does not; plan
+asks for the API key like all else (see `keys`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
-import os
 from argparse import Namespace
 from typing import Any
 
@@ -25,6 +23,7 @@ from slidingserve.server import frontend
 from slidingserve.server.drain import REASON
 from slidingserve.server.frontend import FrontEnd
 from slidingserve.server.runtime import Runtime
+from slidingserve.server.state import plain
 
 PREFIX = "/slidingserve/v1"
 MAX_BODY = 1 << 20
@@ -64,7 +63,6 @@ class EndpointPlugin:
         frontend.install(front)
         front.start()
         state.slidingserve_engine = engine
-        state.slidingserve_keys = [key for key in (args.api_key or [os.environ.get("VLLM_API_KEY")]) if key]
         engine.begin(runtime)
 
 
@@ -74,7 +72,7 @@ async def get_state() -> JSONResponse:
     front = frontend.get()
     if front is None:
         return _error(503, "the front end has not started yet; try again")
-    return JSONResponse(await asyncio.to_thread(front.state))
+    return JSONResponse(plain(await asyncio.to_thread(front.state)))
 
 
 @router.get("/ready")
@@ -96,8 +94,6 @@ async def post_plan(request: Request) -> JSONResponse:
     front = frontend.get()
     if front is None:
         return _error(503, "the front end has not started yet; try again")
-    if not _authorized(request):
-        return _error(401, "Authorization: this server has an API key; send it as `Bearer KEY`")
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -130,12 +126,6 @@ def _plan(front: FrontEnd, snapshot: Snapshot) -> dict[str, Any]:
     return {**head, **plan.to_json()}
 
 
-def _authorized(request: Request) -> bool:
-    keys = getattr(request.app.state, "slidingserve_keys", [])
-    given = request.headers.get("authorization", "").removeprefix("Bearer ").encode()
-    return not keys or any(hmac.compare_digest(given, key.encode()) for key in keys)
-
-
 def _error(status: int, message: str) -> JSONResponse:
-    kind = {400: "BadRequestError", 401: "AuthenticationError"}.get(status, "ServiceUnavailableError")
+    kind = {400: "BadRequestError"}.get(status, "ServiceUnavailableError")
     return JSONResponse({"error": {"message": message, "type": kind, "param": None, "code": status}}, status)
