@@ -39,7 +39,7 @@ KEYS = ("generation", "revision", "schemaVersion", "defaultClass", "classes", "s
 
 
 def hostile(number: int) -> bytes:
-    """The file of that number: most are refused, some are odd and good, and any may be cut or wrongly encoded."""
+    """The file of that number: most are refused, some are good, and any may be cut or wrongly encoded."""
     random_ = random.Random(number)
     text = json.dumps(GOOD)
     for _ in range(random_.randint(1, 2)):

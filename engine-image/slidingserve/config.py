@@ -31,6 +31,8 @@ from slidingserve.core.settings import DEFAULT_ALPHA, PolicySettings
 
 MAX_GENERATION = 2**53 - 1
 """The largest whole number that every reader holds exactly: JSON's, Prometheus' floats, 64-bit columns."""
+__all__ = ["MAX_GENERATION", "ConfigError", "EngineConfig", "SloClass", "builtin", "loads", "revision_of"]
+
 SCHEMA_FILE = Path(__file__).with_name("config.schema.json")
 
 Milliseconds = Annotated[FiniteFloat, Field(gt=0, le=86_400_000)]

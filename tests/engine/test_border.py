@@ -9,6 +9,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,10 @@ def test_what_is_counted_is_what_clients_saw(emulated: Served) -> None:
     assert min(found[kind] for kind in ("request", "refused", "other")) > 0
 
 
+def applied(engine: Served, label: str) -> bool:
+    return bool(engine.state()["applied"]["revision"] == label)
+
+
 def test_hostile_settings_files_change_nothing_of_a_running_engine(emulated: Served) -> None:
     file = emulated.config_dir / "slidingserve.json"
     scratch = emulated.config_dir / "next"
@@ -144,6 +149,6 @@ def test_hostile_settings_files_change_nothing_of_a_running_engine(emulated: Ser
             label = f"good-{number}"
             scratch.write_text(json.dumps({**good, "generation": 1000 + number, "revision": label}))
             scratch.replace(file)
-            wait(lambda label=label: emulated.state()["applied"]["revision"] == label, f"{label} is applied")
+            wait(partial(applied, emulated, label), f"{label} is applied")
             assert emulated.complete([1, 2, 3], headers={"x-slo-class": "slow"}).status_code == 200
     assert emulated.process.poll() is None

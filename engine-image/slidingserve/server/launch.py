@@ -19,9 +19,10 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from slidingserve.config import ConfigError, loads
+from slidingserve.config_json import FILE
 from slidingserve.server import emulation
 from slidingserve.server.emulation import Emulation, EmulationError
-from slidingserve.server.live import FILE, read_file, read_promises, unreadable
+from slidingserve.server.live import read_file, read_promises, unreadable
 from slidingserve.server.runtime import Runtime
 
 PACKAGE = Path(__file__).resolve().parent.parent

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from slidingserve.config import ConfigError, EngineConfig
+from slidingserve.config import EngineConfig
+from slidingserve.config_json import ConfigError
 from slidingserve.server.numbers import clamped, milliseconds
 
 KEY = "slidingserve"
@@ -92,7 +93,8 @@ def _one(field: str, value: Any, param: str, config: EngineConfig) -> Asked:
     try:
         if field == "slo_class":
             return Asked(slo_class=config.slo_class(value).name)
-        return Asked(**{field: milliseconds(value)})
+        number = milliseconds(value)
+        return Asked(ttft_ms=number) if field == "ttft_ms" else Asked(tbt_ms=number)
     except (ConfigError, ValueError) as error:
         raise PromiseError(param, str(error)) from None
 

@@ -42,7 +42,7 @@ def _state(live: LiveConfig) -> Any:
     """The state endpoint's body, with this process alone."""
     own = files.stamped("api", 0, live.view.to_json())
     merged = files.merge([own], {"api": 1}, "0.32.0", "")
-    return _strict(routes.JSONResponse(files.plain(merged)).body)
+    return _strict(json.dumps(files.plain(merged)))
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -116,7 +116,7 @@ def test_a_generation_is_one_that_every_reader_holds_exactly(
 
 
 def test_a_number_of_400_digits_is_refused_by_its_field() -> None:
-    with pytest.raises(ConfigError, match="^generation: "):
+    with pytest.raises(ConfigError, match=r"^generation: "):
         loads(json.dumps(GOOD).replace('"generation": 3', '"generation": ' + "9" * 400))
 
 
@@ -156,9 +156,12 @@ def test_what_is_no_file_is_refused_at_once_with_a_sentence(tmp_path: Path, kind
         _check_config(tmp_path)
 
 
+DAMAGED: list[dict[str, Any]] = [{"index": "0"}, {"generation": None}, {"revision": 7}, {"index": True}]
+
+
 def test_a_damaged_report_of_another_process_counts_as_none(tmp_path: Path) -> None:
     good = {"role": "core", "index": 0, "revision": "a", "generation": 1}
-    for number, change in enumerate([{"index": "0"}, {"generation": None}, {"revision": 7}, {"index": True}]):
+    for number, change in enumerate(DAMAGED):
         (tmp_path / f"core-{number}.json").write_text(json.dumps({**good, **change}))
     (tmp_path / "core-deep.json").write_text("[" * 100_000)
     assert files.read_all(tmp_path) == []

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from argparse import Namespace
 from collections.abc import MutableMapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,7 +51,7 @@ def knock(
         sent.append(message)
 
     args = Namespace(api_key=[KEY] if keys is None else keys)
-    scope = {"type": kind, "path": path, "root_path": root, "headers": []}
+    scope: Message = {"type": kind, "path": path, "root_path": root, "headers": []}
     scope["app"] = SimpleNamespace(state=SimpleNamespace(args=args))
     if kind == "http":
         scope["method"] = method
@@ -153,3 +155,9 @@ def test_no_header_but_the_key_opens_anything(authorization: str, path: str) -> 
     shut = path.rstrip("/") not in OPEN
     right = authorization.partition(" ")[0].lower() == "bearer" and authorization.partition(" ")[2] == KEY
     assert through(path, authorization) == (right or not shut)
+
+
+def test_the_reference_lists_what_is_open() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/engine.md").read_text()
+    listed = page.split("<!-- open paths -->\n")[1].split("\n\n")[0]
+    assert tuple(re.findall(r"`([^`]+)`", listed)) == OPEN

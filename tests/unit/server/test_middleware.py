@@ -173,7 +173,7 @@ NOTHING = dict.fromkeys(("requests", "good", "missed", "ttft", "tbt"), 0)
 async def test_a_refusal_is_no_request_even_if_a_part_of_it_was_accepted(
     counted: Counted, status: int
 ) -> None:
-    """As for {"prompt": [[1], []]}: the first prompt is queued, and answered, before the second is looked at."""
+    """As for {"prompt": [[1], []]}: the first prompt is queued before the second is looked at."""
 
     async def app(scope: Message, receive: Any, send: Any) -> None:
         tracker = CURRENT.get()
