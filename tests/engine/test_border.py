@@ -63,7 +63,7 @@ UNCOUNTED = ("/tokenize", "/v1/embeddings")
 @pytest.fixture(scope="module")
 def emulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     directory = tmp_path_factory.mktemp("border")
-    engine = start(Path("-"), directory, "--emulate", NAME, "--max-model-len", "2048")
+    engine = start(Path("tiny"), directory, "--emulate", NAME, "--calibration-seconds", "0")
     yield engine
     engine.stop()
 

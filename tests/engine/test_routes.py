@@ -22,7 +22,7 @@ def app() -> Iterator[Any]:
         patch.setenv("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1")
         patch.setenv("VLLM_PLUGINS", "slidingserve_routes")
         from vllm.entrypoints.launchers.app import build_app
-        from vllm.entrypoints.openai.cli_args import make_arg_parser
+        from vllm.entrypoints.launchers.cli_args import make_arg_parser
         from vllm.utils.argparse_utils import FlexibleArgumentParser
 
         arguments = ["--api-key", KEY, "--middleware", MIDDLEWARE, "--enable-tokenizer-info-endpoint"]

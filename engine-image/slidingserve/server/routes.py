@@ -14,6 +14,8 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
+from slidingserve.config import EngineConfig
+from slidingserve.config_errors import cut
 from slidingserve.core.snapshot import Snapshot
 from slidingserve.policies import get as get_policy
 from slidingserve.predictor.calibration import default_model
@@ -100,17 +102,17 @@ async def post_plan(request: Request) -> JSONResponse:
         if len(body) > MAX_BODY:
             return _error(400, f"the body is longer than {MAX_BODY} bytes; send at most 1024 requests")
     try:
-        snapshot = Snapshot.from_json(json.loads(body))
-        return JSONResponse(await asyncio.to_thread(_plan, front, snapshot))
+        document = json.loads(body)
+        # With the model that the core published last, and here, so that no stranger can stall the core.
+        published = next((core["model"] for core in front.cores if core.get("model")), None)
+        return JSONResponse(plain(await asyncio.to_thread(plan_of, document, front.config, published)))
     except (ValueError, RecursionError) as error:
-        return _error(400, str(error))
+        return _error(400, cut(plain(str(error)), 500))
 
 
-def _plan(front: FrontEnd, snapshot: Snapshot) -> dict[str, Any]:
-    """Plan with the model that the core published last. It runs here, so that no stranger can stall the
-    core."""
-    config = front.config
-    published = next((core["model"] for core in front.cores if core.get("model")), None)
+def plan_of(document: object, config: EngineConfig, published: Any) -> dict[str, Any]:
+    """The plan of a recorded snapshot by these settings and this model. Raises ValueError with a sentence."""
+    snapshot = Snapshot.from_json(document)
     model = LatencyModel.from_json(published) if published else default_model("cuda")
     plan = get_policy(config.scheduler.policy).plan(snapshot, model, config.policy_settings())
     head = {"revision": config.revision, "policy": config.scheduler.policy, "alpha": config.alpha}

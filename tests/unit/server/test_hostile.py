@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slidingserve.config import MAX_GENERATION, ConfigError, EngineConfig, loads
+from slidingserve.config import MAX_GENERATION, ConfigError, EngineConfig, builtin, loads
 from slidingserve.server import frontend, routes
 from slidingserve.server import state as files
 from slidingserve.server.launch import LaunchError, _check_config
@@ -88,7 +88,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([*GOOD, "other"]), JSON))
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 def test_whatever_is_taken_can_be_written_for_every_reader(changes: dict[str, Any]) -> None:
     try:
         config: EngineConfig = loads(json.dumps({**GOOD, **changes}))
@@ -178,3 +178,40 @@ async def test_the_state_is_json_for_any_parser_whatever_a_process_reports(
     answer = await routes.get_state()
     assert answer.status_code == 200
     assert _strict(bytes(answer.body)) == {"alpha": None, "unknownKeys": ["?"], "deep": [{"x": None}]}
+
+
+FIELDS = [
+    "now",
+    "max_tokens",
+    "max_admissions",
+    "free_kv_tokens",
+    "throughput",
+    "requests",
+    "id",
+    "phase",
+    "arrival",
+]
+FIELDS += ["prefill_tokens", "computed_tokens", "output_tokens", "ttft_limit", "tbt_limit", "other"]
+ROW = {
+    "id": "a",
+    "phase": "waiting",
+    "arrival": 9.5,
+    "prefill_tokens": 90,
+    "ttft_limit": 2,
+    "tbt_limit": 0.04,
+}
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=3), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_any_snapshot_gives_a_plan_that_is_json_or_one_sentence(
+    changes: dict[str, Any], inside: bool
+) -> None:
+    rows = [{**ROW, **changes}] if inside else [ROW]
+    document = {"now": 10, "max_tokens": 256, "requests": rows, **({} if inside else changes)}
+    try:
+        plan = routes.plan_of(document, builtin(), None)
+    except ValueError as error:
+        assert str(error)  # noqa: PT017 - any sentence will do
+        return
+    _strict(json.dumps(files.plain(plan)))

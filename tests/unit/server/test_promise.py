@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from slidingserve.config import EngineConfig, builtin, loads
 from slidingserve.core.snapshot import Phase, Snapshot
@@ -160,6 +160,7 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.li
 
 
 @given(st.lists(st.tuples(st.sampled_from([*HEADERS, *ALIASES]), TEXTS | st.sampled_from(["batch", "12"]))))
+@settings(deadline=None)
 def test_any_headers_give_limits_that_every_reader_holds_or_a_refusal_that_names_one(
     pairs: list[tuple[bytes, str]],
 ) -> None:
@@ -176,6 +177,7 @@ def test_any_headers_give_limits_that_every_reader_holds_or_a_refusal_that_names
 
 
 @given(st.dictionaries(st.sampled_from(sorted(XARGS)), VALUES))
+@settings(deadline=None)
 def test_any_body_gives_limits_that_every_reader_holds_or_a_refusal_that_names_a_field(
     extra: dict[str, object],
 ) -> None:
