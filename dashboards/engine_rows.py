@@ -178,8 +178,8 @@ CONFIGURATION = Row(
         Panel(
             "Faults",
             """Planner errors (a batch then runs in vLLM's order), engines that run the stock scheduler
-            (fallback), and clients that hung up. All should be 0, hang-ups low; see the engine's log for
-            the first two.""",
+            (fallback), clients that hung up, and requests with a limit of 0 or of more than a day. All
+            should be 0, hang-ups low; see the engine's log for the first two.""",
             "short",
             (
                 Query(
@@ -193,6 +193,10 @@ CONFIGURATION = Row(
                 Query(
                     changes(select("slidingserve_client_disconnects_total", BY_CLASS), *SERVER),
                     "{{sloserve}} client disconnects",
+                ),
+                Query(
+                    changes(select("slidingserve_deadlines_clamped_total", BY_CLASS), *SERVER),
+                    "{{sloserve}} deadlines clamped",
                 ),
             ),
         ),

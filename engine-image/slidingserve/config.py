@@ -24,18 +24,20 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from slidingserve.config_errors import sentences
+from slidingserve.config_errors import cut, sentences
+from slidingserve.config_json import ConfigError, check_finite, check_text
 from slidingserve.config_options import options_model
 from slidingserve.core.settings import DEFAULT_ALPHA, PolicySettings
+
+MAX_GENERATION = 2**53 - 1
+"""The largest whole number that every reader holds exactly: JSON's, Prometheus' floats, 64-bit columns."""
+__all__ = ["MAX_GENERATION", "ConfigError", "EngineConfig", "SloClass", "builtin", "loads", "revision_of"]
 
 SCHEMA_FILE = Path(__file__).with_name("config.schema.json")
 
 Milliseconds = Annotated[FiniteFloat, Field(gt=0, le=86_400_000)]
+Generation = Annotated[int, Field(ge=0, le=MAX_GENERATION)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
-
-
-class ConfigError(ValueError):
-    """A configuration that cannot be taken; its text is one sentence that names field, value and remedy."""
 
 
 class _Part(BaseModel):
@@ -154,8 +156,10 @@ class EngineConfig(_Part):
     revision: Annotated[str, Field(pattern=r"^[0-9A-Za-z._-]{0,64}$")] = Field(
         "", description="The writer's label of this content, 12 hex digits; absent: made"
     )
-    generation: Annotated[int, Field(ge=0)] = Field(
-        0, description="metadata.generation of the resource at which this content first appeared, from 0"
+    generation: Generation = Field(
+        0,
+        description="metadata.generation of the resource at which this content first appeared, a whole "
+        "number from 0 to 2^53 - 1",
     )
     classes: Annotated[tuple[SloClass, ...], Field(min_length=1, max_length=64)] = Field(
         description="1 to 64 SLO classes, each with its own name"
@@ -188,7 +192,7 @@ class EngineConfig(_Part):
             if slo.name == wanted:
                 return slo
         raise ConfigError(
-            f"{wanted!r} is no SLO class; choose one of {', '.join(c.name for c in self.classes)}"
+            f"{cut(repr(wanted))} is no SLO class; choose one of {', '.join(c.name for c in self.classes)}"
         )
 
     @property
@@ -233,11 +237,20 @@ def builtin() -> EngineConfig:
 
 
 def loads(text: str | bytes) -> EngineConfig:
-    """Read slidingserve.json. Raises ConfigError with a sentence for each thing that is wrong."""
+    """Read slidingserve.json. Raises ConfigError with a sentence for each thing that is wrong, and nothing
+    else, whatever the file holds."""
     try:
-        return EngineConfig.model_validate_json(text)
+        check_text(text)
+        read = EngineConfig.model_validate_json(text)
+        check_finite(text)
+        return read
+    except ConfigError:
+        raise
     except ValidationError as error:
         raise ConfigError(sentences(error, EngineConfig, whole="slidingserve.json")) from None
+    except Exception as error:  # must not end the thread that keeps the last good one in force
+        reason = cut(str(error) or type(error).__name__, 200)
+        raise ConfigError(f"slidingserve.json: it cannot be read ({reason}); write it anew") from None
 
 
 def revision_of(document: dict[str, Any]) -> str:

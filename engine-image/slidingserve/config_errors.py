@@ -22,7 +22,8 @@ def _follows(item: ErrorDetails) -> bool:
 
 
 def _sentence(item: ErrorDetails, model: type[BaseModel], whole: str) -> str:
-    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in item["loc"]).lstrip(".")
+    steps = (f"[{step}]" if isinstance(step, int) else f".{cut(step)}" for step in item["loc"])
+    path = "".join(steps).lstrip(".")
     if item["type"] == "value_error":
         return f"{path}: {item['ctx']['error']}" if path else str(item["ctx"]["error"])
     if item["type"] == "json_invalid":
@@ -58,6 +59,13 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
     return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
+def cut(text: str, length: int = 60) -> str:
+    """A text for an error's sentence, which must not be as long as whatever was sent."""
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
 def _show(value: object) -> str:
-    text = json.dumps(value, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."
+    try:
+        return cut(json.dumps(value, default=str))
+    except (ValueError, RecursionError):  # more digits, or deeper, than Python writes
+        return "what is there"

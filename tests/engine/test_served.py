@@ -141,6 +141,93 @@ def test_several_sequences_of_one_request_count_as_one_request(served: Served) -
     assert difference(before, counts(served, "dialogue"))["good"] == 2
 
 
+@pytest.mark.parametrize(("asked", "missed"), [("0", 1), ("129600000", 0), ("9223372036854775807", 0)])
+def test_deadlines_as_gateways_send_them_are_served_and_counted(
+    served: Served, asked: str, missed: int
+) -> None:
+    before, clamped = counts(served, "slow"), served.metric("deadlines_clamped_total", slo_class="slow")
+    answer = served.complete("hello", headers={"x-slo-class": "slow", "x-llm-d-slo-ttft-ms": asked})
+    assert answer.status_code == 200
+    after = difference(before, counts(served, "slow"))
+    assert (after["requests"], after["ttft"]) == (1, missed)
+    assert served.metric("deadlines_clamped_total", slo_class="slow") - clamped == 1
+
+
+def test_of_a_header_that_is_sent_twice_both_are_checked(served: Served) -> None:
+    twice = [("x-slo-ttft-ms", "nan"), ("x-slo-ttft-ms", "60000")]
+    assert served.complete("hello", headers=twice).json()["error"]["param"] == "x-slo-ttft-ms"
+    assert (
+        served.complete("hello", headers=[("x-slo-ttft-ms", "500"), ("x-slo-ttft-ms", "800")]).status_code
+        == 200
+    )
+
+
+@pytest.mark.parametrize("change", ['"generation": 18446744073709551616', '"revision": "\\ud800"'])
+def test_a_settings_file_that_no_reader_holds_is_refused_and_the_engine_serves_on(
+    served: Served, change: str
+) -> None:
+    file = served.config_dir / "..data" / "slidingserve.json"
+    scratch = served.config_dir / "next"
+    good, before = file.read_text(), served.state()["applied"]
+    document = {**json.loads(good), "schemaVersion": 2 if "revision" in change else 1}
+    document.pop(change.split('"')[1])
+    scratch.write_text(json.dumps(document)[:-1] + f", {change}}}")
+    scratch.replace(file)
+    try:
+        wait(lambda: served.state()["rejected"], "it is refused")
+        assert served.state()["applied"] == before
+        assert served.complete("hello").status_code == 200
+    finally:
+        scratch.write_text(good)
+        scratch.replace(file)
+    wait(lambda: not served.state()["rejected"], "the good one is taken")
+
+
+def test_a_beam_search_is_one_request_with_the_times_of_one_answer(served: Served) -> None:
+    before = counts(served, "dialogue")
+    samples = {
+        name: served.metric(f"{name}_count", slo_class="dialogue") for name in ("ttft_seconds", "tbt_seconds")
+    }
+    answer = served.complete("hello", 20, use_beam_search=True, n=2, ignore_eos=True)
+    assert answer.status_code == 200, answer.text
+    after = difference(before, counts(served, "dialogue"))
+    assert (after["requests"], after["good"], after["request"]) == (1, 1, 0)
+    grown = {
+        name: served.metric(f"{name}_count", slo_class="dialogue") - count for name, count in samples.items()
+    }
+    assert grown == {"ttft_seconds": 1, "tbt_seconds": 19}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_request_whose_second_prompt_is_refused_is_no_request(served: Served, stream: bool) -> None:
+    before = counts(served, "dialogue")
+    answer = served.complete([[1], []], stream=stream)  # type: ignore[list-item]
+    assert "error" in answer.text
+    assert answer.status_code == (200 if stream else 400)
+    assert set(difference(before, counts(served, "dialogue")).values()) == {0}
+
+
+def test_an_echo_without_tokens_is_not_counted(served: Served) -> None:
+    before, samples = counts(served, "dialogue"), served.metric("ttft_seconds_count", slo_class="dialogue")
+    assert served.complete("hello", 0, echo=True).status_code == 200
+    assert set(difference(before, counts(served, "dialogue")).values()) == {0}
+    assert served.metric("ttft_seconds_count", slo_class="dialogue") == samples
+
+
+def test_a_failure_before_anything_is_queued_is_a_miss(served: Served) -> None:
+    before = counts(served, "dialogue")
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "x"}],
+        "tools": [{"type": "x"}],
+        "tool_choice": {"type": "function", "function": {"name": "f"}},
+    }
+    answer = httpx.post(served.url + "/v1/chat/completions", json=body, timeout=60)
+    counted = 1 if answer.status_code >= 500 else 0  # a vLLM that looks first answers 400
+    after = difference(before, counts(served, "dialogue"))
+    assert (after["requests"], after["request"], after["good"]) == (counted, counted, 0)
+
+
 def test_verdicts_agree_with_the_clients_own_clock(served: Served) -> None:
     before = counts(served, "slow")
     # Milliseconds to the first token and a token: sure to be kept, on the edge, sure to be missed.

@@ -54,6 +54,10 @@ class Counts:
             counts.good += 1
         series("slo_good" if kept else "slo_violations", slo_class, objective).inc()
 
+    def clamped(self, slo_class: str) -> None:
+        """A request asked for a limit that is nearer or further than any that is served."""
+        series("deadlines_clamped", slo_class).inc()
+
     def disconnect(self, slo_class: str) -> None:
         """A client left before the end."""
         series("client_disconnects", slo_class).inc()
@@ -72,6 +76,7 @@ class Sequence:
         self._arrival = arrival
         self._last = arrival
         self._held = 0
+        self._samples: list[tuple[str, float]] = []
 
     def due(self, tokens: int) -> float:
         """When the token after `tokens` delivered ones is due (equation 1), monotonic seconds."""
@@ -86,21 +91,25 @@ class Sequence:
         if not self._held:
             return
         count, self._held = self._held, 0
-        slo_class = self.promise.slo_class
         gaps = count
         if self.tokens == 0:
             self.late_first = now > self.due(0)
-            series("ttft_seconds", slo_class).observe(now - self._arrival)
+            self._samples.append(("ttft_seconds", now - self._arrival))
             gaps -= 1
         # Of tokens that come together the first has the earliest deadline, the first later one decides for
         # all.
         if gaps:
             self.late_later |= now > self.due(max(self.tokens, 1))
-            series("tbt_seconds", slo_class).observe(now - self._last if self.tokens else 0.0)
-            for _ in range(gaps - 1):
-                series("tbt_seconds", slo_class).observe(0.0)
+            self._samples.append(("tbt_seconds", now - self._last if self.tokens else 0.0))
+            self._samples.extend([("tbt_seconds", 0.0)] * (gaps - 1))
         self.tokens += count
         self._last = now
+
+    def observe(self) -> None:
+        """Put the times of the tokens so far into the histograms: their client sees them."""
+        for name, seconds in self._samples:
+            series(name, self.promise.slo_class).observe(seconds)
+        self._samples.clear()
 
     def overdue(self, now: float) -> None:
         """The client left or the stream broke at `now`: what was due by then and had not come is late."""
@@ -138,6 +147,13 @@ class Tracker:
         """By the front end's request id: one for each prompt."""
         self.forget: list[Callable[[], object]] = []
         """Called at the end: frees what the output processor keeps for this request."""
+        self.promised = True
+        """False for what generates nothing for the client that waits: it is not counted (see
+        `plugin.note_unpromised`)."""
+        self.refused = False
+        """The client's own fault was found when a part of the request had been accepted."""
+        self.beams: dict[str, Sequence] = {}
+        """Beam search by prompt: its many requests are one sequence, a step of them a token."""
         self.closed = False
         """The exchange is over; what still runs on its behalf (a response in the background) is not
         followed."""
@@ -168,24 +184,35 @@ class Tracker:
             self._made = 0.0
         for sequence in self.sequences:
             sequence.send(now)
+            if self.streaming and not self.refused:
+                sequence.observe()
 
     def close(self, counts: Counts, *, status: int, disconnected: bool) -> None:
         """Give the verdict and count it.
 
-        `status`: of the HTTP response, 0 if none was started. A request that never reached the engine
-        counts only if it was refused for overload or failed (429, 500 and above). When the client left,
-        what it had missed by then counts as missed and the rest not at all.
+        `status`: of the HTTP response, 0 if none was started. What was refused for the client's own fault
+        (400 to 499 without 429, or in an event of the stream) is no request, also if a part of it had been
+        accepted by then. A request that never reached the engine counts only if it was refused for overload
+        or failed (429, 500 and above). When the client left, what it had missed by then counts as missed and
+        the rest not at all.
         """
         self.closed = True
         for forget in self.forget:
             forget()
         refused = not self.sequences and (status == 429 or status >= 500)
-        if not self.sequences and not refused:
+        faulty = not disconnected and (
+            (400 <= status < 500 and status != 429) or (self.refused and status < 500)
+        )
+        if faulty or not self.promised or not (self.sequences or refused):
             return
         counts.request(self.slo_class)
+        if any(sequence.promise.clamped for sequence in self.sequences):
+            counts.clamped(self.slo_class)
         now = self._clock()
         if not self.streaming:
             self.sent()
+        for sequence in self.sequences:
+            sequence.observe()
         whole = not refused and all(sequence.ended_well for sequence in self.sequences) and 0 < status < 400
         if disconnected or not whole:
             for sequence in self.sequences:

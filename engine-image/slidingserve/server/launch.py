@@ -19,10 +19,11 @@ from pathlib import Path
 
 from slidingserve import processor
 from slidingserve.config import ConfigError, loads
+from slidingserve.config_json import FILE
 from slidingserve.processor import ProcessorError
 from slidingserve.server import address, emulation, logs
 from slidingserve.server.emulation import Emulation, EmulationError
-from slidingserve.server.live import FILE, read_promises, unreadable
+from slidingserve.server.live import read_file, read_promises, unreadable
 from slidingserve.server.runtime import Runtime
 
 PACKAGE = Path(__file__).resolve().parent.parent
@@ -130,7 +131,7 @@ def _check_config(directory: Path) -> None:
     """Refuse a file without a promise in it: an engine that took a built-in one would answer 400 to every
     request that names its class. Say so where only scheduler settings are wrong: the engine can start."""
     try:
-        content = (directory / FILE).read_bytes()
+        content = read_file(directory / FILE)
     except (FileNotFoundError, NotADirectoryError):
         remedy = "give a directory that holds one"
         raise LaunchError(f"--slo-config {directory}: there is no {FILE} in it; {remedy}") from None

@@ -11,8 +11,12 @@ one whose scheduler settings alone cannot be taken starts with the built-in ones
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
+import os
+import re
+import stat
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,10 +25,11 @@ from typing import Any
 
 from watchfiles import watch
 
-from slidingserve.config import ConfigError, EngineConfig, builtin, loads
+from slidingserve.config import MAX_GENERATION, ConfigError, EngineConfig, builtin, loads
+from slidingserve.config_json import FILE, MAX_BYTES, check_text
 from slidingserve.server.metrics import series
 
-FILE = "slidingserve.json"
+REVISION = re.compile(r"[0-9A-Za-z._-]{0,64}", re.ASCII)
 PROMISES = ("schemaVersion", "classes", "defaultClass")
 """What of it a request is promised; the rest is how the scheduler keeps that."""
 POLL_SECONDS = 2.0
@@ -123,7 +128,7 @@ class LiveConfig:
     def _content(self) -> bytes | str | None:
         """Of the file; in words why it cannot be read; None between two links, or without a directory."""
         try:
-            return self._file.read_bytes() if self._file is not None else None
+            return read_file(self._file) if self._file is not None else None
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -169,12 +174,23 @@ class LiveConfig:
 def read_promises(content: bytes | str) -> EngineConfig:
     """The promises alone of a file that cannot be taken as it is, with built-in scheduler settings. Raises
     ConfigError where there are none."""
-    try:
-        document = json.loads(content)
-        promises = {key: document[key] for key in PROMISES if key in document}
-    except (ValueError, TypeError, RecursionError):
-        raise ConfigError(f"{FILE}: it is not a JSON object; write one") from None
-    return _unlabelled(loads(json.dumps(promises)))
+    if isinstance(content, str):
+        raise ConfigError(content)
+    check_text(content)
+    document = json.loads(content, parse_int=_whole)
+    if not isinstance(document, dict):
+        raise ConfigError(f"{FILE}: it is not a JSON object; write one")
+    return _unlabelled(loads(json.dumps({key: document[key] for key in PROMISES if key in document})))
+
+
+def read_file(path: Path) -> bytes:
+    """The content, one byte more than may be taken at most. Raises OSError, also for what is no file: a pipe
+    would be waited for, and some devices never end."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file")
+        return file.read(MAX_BYTES + 1)
 
 
 def unreadable(error: OSError) -> str:
@@ -197,10 +213,19 @@ def _unlabelled(config: EngineConfig) -> EngineConfig:
 
 
 def _labels(content: bytes | str) -> tuple[str, int]:
-    """Revision and generation of a file that could not be taken, as far as they can be read."""
+    """Revision and generation of a file that could not be taken, where each is one that could be."""
     try:
-        document = json.loads(content)
-        generation = document.get("generation", 0)
-        return str(document.get("revision", "")), generation if isinstance(generation, int) else 0
-    except (ValueError, AttributeError, RecursionError):
+        document = json.loads(content, parse_int=_whole)
+        labels = {key: document[key] for key in ("revision", "generation") if key in document}
+    except (ValueError, TypeError, RecursionError):
         return "", 0
+    revision, generation = labels.get("revision"), labels.get("generation")
+    return (
+        revision if isinstance(revision, str) and REVISION.fullmatch(revision) else "",
+        generation if type(generation) is int and 0 <= generation <= MAX_GENERATION else 0,
+    )
+
+
+def _whole(digits: str) -> int:
+    """A whole number, or -1 for one of more digits than anybody takes: Python refuses 5,000 of them."""
+    return int(digits) if len(digits) <= 30 else -1

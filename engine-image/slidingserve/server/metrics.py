@@ -121,6 +121,9 @@ TABLE: tuple[Metric, ...] = (
     _counter(
         "slo_violations", "slo_class objective", "api", "Requests that missed it, failed or were refused."
     ),
+    _counter(
+        "deadlines_clamped", "slo_class", "api", "Requests that asked for 0 ms or more than a day; served so."
+    ),
     _counter("client_disconnects", "slo_class", "api", "Requests whose client left before the end."),
     _histogram("ttft_seconds", "slo_class", "api", "Arrival to first token.", LATENCY),
     _histogram("tbt_seconds", "slo_class", "api", "Gap between two tokens of one sequence.", LATENCY),

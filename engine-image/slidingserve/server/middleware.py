@@ -1,14 +1,13 @@
 """The outermost ASGI layer of each API server: checks a promise at the door and watches the request to its
 end.
 
-First of the two writers of the promise (the other is the wrapper of `process_inputs`). What it refuses is a
-400 in OpenAI's error form before anything is queued; vLLM itself could only answer 200 and an error event
-to a stream.
+It asks for the API key first (see `keys`). Then it is the first of the two writers of the promise (the other
+is the wrapper of `process_inputs`). What it refuses is a 400 in OpenAI's error form before anything is
+queued; vLLM itself could only answer 200 and an error event to a stream.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import MutableMapping
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ from slidingserve.server import frontend
 from slidingserve.server.attainment import CURRENT, Counts, Tracker
 from slidingserve.server.drain import App, Message, Receive, Send
 from slidingserve.server.frontend import FrontEnd
+from slidingserve.server.keys import guarded, refuse
 from slidingserve.server.promise import Asked, PromiseError
 
 GENERATION_PATHS = (
@@ -41,9 +41,9 @@ class PromiseMiddleware:
         """Refuse a bad promise, else serve the request under a `Tracker`. A drain sees every request."""
         front = frontend.get()
         if front is None or scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await guarded(self._app)(scope, receive, send)
             return
-        app = partial(self._serve, front) if _generates(scope) else self._app
+        app = guarded(partial(self._serve, front) if _generates(scope) else self._app)
         await front.drain.serve(app, scope, receive, send)
 
     async def _serve(
@@ -53,13 +53,16 @@ class PromiseMiddleware:
         try:
             asked = Asked.from_headers(scope["headers"], config)
         except PromiseError as error:
-            await _refuse(send, error)
+            await refuse(send, 400, str(error), error.param)
             return
         tracker = Tracker(config, asked, delivered=front.delivery.add)
         watched = _Watched(tracker, receive, send)
         token = CURRENT.set(tracker)
         try:
             await self._app(scope, watched.receive, watched.send)
+        except Exception:
+            watched.failed()
+            raise
         finally:
             CURRENT.reset(token)
             watched.close(front.counts)
@@ -103,6 +106,11 @@ class _Watched:
             self._left = True
             raise
 
+    def failed(self) -> None:
+        """The application raised: without a response so far the server answers 500, after it."""
+        if not self._status and not self._left:
+            self._status = 500
+
     def close(self, counts: Counts) -> None:
         self._tracker.close(counts, status=self._status, disconnected=self._left)
 
@@ -111,12 +119,3 @@ def _is_event_stream(headers: Any) -> bool:
     return any(
         name.lower() == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers
     )
-
-
-async def _refuse(send: Send, error: PromiseError) -> None:
-    """400 in OpenAI's error form."""
-    detail = {"message": str(error), "type": "BadRequestError", "param": error.param, "code": 400}
-    body = json.dumps({"error": detail}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": 400, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

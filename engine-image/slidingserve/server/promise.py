@@ -8,17 +8,16 @@ nothing.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from slidingserve.config import ConfigError, EngineConfig
+from slidingserve.config import EngineConfig
+from slidingserve.config_json import ConfigError
+from slidingserve.server.numbers import clamped, milliseconds
 
 KEY = "slidingserve"
 """Our key in `extra_args`. Whatever a client put there is overwritten."""
-
-MAX_MILLISECONDS = 86_400_000.0
 
 HEADERS = {
     b"x-slo-class": "slo_class",
@@ -52,6 +51,7 @@ class Asked:
 
     slo_class: str | None = None
     ttft_ms: float | None = None
+    """Milliseconds, from 0 to infinity: `resolve` gives what is served."""
     tbt_ms: float | None = None
 
     def over(self, other: Asked) -> Asked:
@@ -64,57 +64,39 @@ class Asked:
 
     @classmethod
     def from_headers(cls, headers: Iterable[tuple[bytes, bytes]], config: EngineConfig) -> Asked:
-        """Read and check the headers (lower-case names, as ASGI gives them). Our names win over the aliases.
+        """Read and check the headers (lower-case names, as ASGI gives them), also those that do not count:
+        our names win over the aliases, and of a name that is there twice the first.
 
         Raises PromiseError.
         """
-        found: dict[str, Any] = {}
-        named: dict[str, str] = {}
-        for names in (ALIASES, HEADERS):
+        asked = cls()
+        for names in (HEADERS, ALIASES):
             for name, value in headers:
                 if name in names:
-                    found[names[name]] = value.decode("latin-1").strip()
-                    named[names[name]] = name.decode()
-        return _checked(found, named, config)
+                    text = value.decode("latin-1").strip(" \t")
+                    asked = asked.over(_one(names[name], text, name.decode(), config))
+        return asked
 
     @classmethod
     def from_xargs(cls, extra_args: Mapping[str, Any], config: EngineConfig) -> Asked:
         """Read and check `vllm_xargs` of the body, which vLLM hands on as `extra_args`. Raises
         PromiseError."""
-        found = {XARGS[name]: value for name, value in extra_args.items() if name in XARGS}
-        return _checked(found, {field: f"vllm_xargs.{name}" for name, field in XARGS.items()}, config)
+        asked = cls()
+        for name, value in extra_args.items():
+            if name in XARGS and not (name == "slo_class" and value is None):
+                asked = asked.over(_one(XARGS[name], value, f"vllm_xargs.{name}", config))
+        return asked
 
 
-def _checked(found: Mapping[str, Any], named: Mapping[str, str], config: EngineConfig) -> Asked:
-    name = found.get("slo_class")
-    if name is not None:
-        try:
-            config.slo_class(name)
-        except ConfigError as error:
-            raise PromiseError(named["slo_class"], str(error)) from None
-    numbers = {
-        field: _milliseconds(found[field], named[field]) for field in ("ttft_ms", "tbt_ms") if field in found
-    }
-    return Asked(name, numbers.get("ttft_ms"), numbers.get("tbt_ms"))
-
-
-def _milliseconds(value: Any, param: str) -> float:
-    """A positive number of milliseconds, at most a day."""
+def _one(field: str, value: Any, param: str, config: EngineConfig) -> Asked:
+    """One header or field, checked. Raises PromiseError."""
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not 0 < number <= MAX_MILLISECONDS:  # false for NaN too
-        raise PromiseError(
-            param,
-            f"{_short(value)} is not a number of milliseconds above 0 and at most {MAX_MILLISECONDS:.0f}",
-        )
-    return number
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+        if field == "slo_class":
+            return Asked(slo_class=config.slo_class(value).name)
+        number = milliseconds(value)
+        return Asked(ttft_ms=number) if field == "ttft_ms" else Asked(tbt_ms=number)
+    except (ConfigError, ValueError) as error:
+        raise PromiseError(param, str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -127,6 +109,8 @@ class Promise:
     tbt: float
     safeguard: bool = False
     generation: int = 0
+    clamped: bool = False
+    """The request asked for a limit that is nearer or further than any that is served."""
 
     def to_extra(self, arrival: float) -> dict[str, Any]:
         """What travels to the core. `arrival`: wall clock of the front end, seconds."""
@@ -145,8 +129,18 @@ def resolve(asked: Asked, config: EngineConfig, prompt_tokens: int, solo: SoloTi
     now."""
     slo = config.slo_class(asked.slo_class)
     if asked.ttft_ms is not None:
-        ttft = asked.ttft_ms / 1000
+        ttft_ms = asked.ttft_ms
     else:
-        ttft = slo.ttft_seconds(solo.seconds(prompt_tokens) if slo.ttft_slowdown is not None else 0.0)
-    tbt = asked.tbt_ms / 1000 if asked.tbt_ms is not None else slo.tbt_seconds
-    return Promise(slo.name, ttft, tbt, slo.safeguard, config.generation)
+        alone = solo.seconds(prompt_tokens) if slo.ttft_slowdown is not None else 0.0
+        ttft_ms = slo.ttft_seconds(alone) * 1000
+    tbt_ms = asked.tbt_ms if asked.tbt_ms is not None else slo.tbt_milliseconds
+    ttft, tbt = clamped(ttft_ms), clamped(tbt_ms)
+    asks = ((asked.ttft_ms, ttft), (asked.tbt_ms, tbt))
+    return Promise(
+        slo.name,
+        ttft / 1000,
+        tbt / 1000,
+        slo.safeguard,
+        config.generation,
+        clamped=any(limit is not None and limit != served for limit, served in asks),
+    )

@@ -8,6 +8,7 @@ writes it again within seconds.
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from slidingserve import __version__
 from slidingserve.server.attainment import OBJECTIVES
 
 Document = dict[str, Any]
+_KEYS: Mapping[str, type] = {"role": str, "index": int, "revision": str, "generation": int}
 
 
 def stamped(role: str, index: int, document: Mapping[str, Any]) -> Document:
@@ -45,11 +47,23 @@ def read_all(directory: Path) -> list[Document]:
     for path in sorted(directory.glob("*.json")):
         try:
             document = json.loads(path.read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
-        if isinstance(document, dict) and {"role", "index", "revision", "generation"} <= document.keys():
+        if isinstance(document, dict) and all(type(document.get(key)) is kind for key, kind in _KEYS.items()):
             found.append(document)
     return found
+
+
+def plain(value: Any) -> Any:
+    """The same as any JSON parser reads it: a number that JSON has no word for is null, half of a surrogate
+    pair a question mark."""
+    if isinstance(value, Mapping):
+        return {plain(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def merge(

@@ -24,6 +24,8 @@ PARAMS = "slidingserve_params"
 NONE = -1
 """No row."""
 _LONGEST = 86_400.0 * 365
+_MOST_TOKENS = 1 << 53
+"""A client may write more, and a column of 64 bits does not hold all that it may."""
 _FIRST_SIZE = 1024
 
 
@@ -68,7 +70,8 @@ class Table:
             self.held.relegated[row] = False
         held, promise = self.held, read(request, self._default)
         held.arrival[row], held.ttft[row], held.tbt[row], held.safeguard[row] = promise
-        held.prompt[row], held.longest[row] = request.num_prompt_tokens, request.max_tokens
+        held.prompt[row] = request.num_prompt_tokens
+        held.longest[row] = min(request.max_tokens, _MOST_TOKENS)
         setattr(request, PARAMS, request.sampling_params)
         setattr(request, ROW, row)
         return row

@@ -15,15 +15,18 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slidingserve.processor import ProcessorError
 from slidingserve.server.emulation import Emulation
 from slidingserve.server.launch import LaunchError
 from slidingserve.server.runtime import NO_HOOKS, Runtime
-from slidingserve.vllm_adapter import cpu_features
+from slidingserve.vllm_adapter import beams, cpu_features
 from slidingserve.vllm_adapter.failure import listen, serve_api, watch_core, watch_workers
 from slidingserve.vllm_adapter.shield import keep_seeds, shield
+
+if TYPE_CHECKING:
+    from slidingserve.server.attainment import Tracker
 
 logger = logging.getLogger("vllm.slidingserve")
 
@@ -49,6 +52,8 @@ def register() -> None:
     if os.environ.get(NO_HOOKS) or _is_worker():
         return
     from vllm.engine.arg_utils import EngineArgs
+    from vllm.entrypoints.openai.completion.protocol import CompletionRequest
+    from vllm.entrypoints.openai.responses.protocol import ResponsesRequest
     from vllm.v1.engine.core import EngineCore
     from vllm.v1.engine.input_processor import InputProcessor
     from vllm.v1.engine.output_processor import OutputProcessor
@@ -57,6 +62,8 @@ def register() -> None:
     from vllm.v1.utils import APIServerProcessManager
 
     _wrap(EngineArgs, "create_engine_config", gate_config)
+    for request in (CompletionRequest, ResponsesRequest):
+        _wrap(request, "to_sampling_params", note_unpromised)
     _wrap(InputProcessor, "process_inputs", write_promise)
     _wrap(OutputProcessor, "add_request", follow_request)
     _wrap(OutputProcessor, "process_outputs", count_tokens)
@@ -145,6 +152,18 @@ def listen_to_api_servers(original: Callable[..., Any], self: Any, *args: Any, *
     original(self, *args, **kwargs)
 
 
+def note_unpromised(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    """An API's request becomes sampling parameters, which no longer say whether its client waits for tokens:
+    not where its prompt is only echoed, nor where a response is made in the background."""
+    from slidingserve.server.attainment import CURRENT
+
+    tracker = CURRENT.get()
+    echoes = getattr(self, "echo", False) and getattr(self, "max_tokens", None) == 0
+    if tracker is not None and (echoes or getattr(self, "background", False)):
+        tracker.promised = False
+    return original(self, *args, **kwargs)
+
+
 def write_promise(
     original: Callable[..., Any],
     self: Any,
@@ -156,13 +175,17 @@ def write_promise(
 ) -> Any:
     """Every prompt of every API passes here: freeze its promise in `extra_args`, over whatever a client put
     there."""
-    from vllm.exceptions import VLLMValidationError
+    from vllm.exceptions import VLLMClientError, VLLMValidationError
 
     from slidingserve.server import frontend
     from slidingserve.server.attainment import CURRENT
     from slidingserve.server.promise import KEY, PromiseError
 
-    request = original(self, request_id, prompt, params, *args, **kwargs)
+    try:
+        request = original(self, request_id, prompt, params, *args, **kwargs)
+    except (VLLMClientError, ValueError, TypeError, OverflowError):  # what vLLM answers with a 400
+        _refused(CURRENT.get())
+        raise
     front, sampling = frontend.get(), request.sampling_params
     if front is None or sampling is None:
         return request
@@ -177,12 +200,20 @@ def write_promise(
     try:
         promise = front.promise(tracker, extra, length)
     except PromiseError as error:
+        _refused(tracker)
         raise VLLMValidationError(str(error), parameter=error.param) from None
-    extra[KEY] = promise.to_extra(tracker.arrival_wall if tracker else time.time())
+    extra[KEY] = beams.due(tracker, promise, request_id).to_extra(
+        tracker.arrival_wall if tracker else time.time()
+    )
     sampling.extra_args = extra
     if tracker is not None:
         tracker.promises[request_id] = promise
     return request
+
+
+def _refused(tracker: Tracker | None) -> None:
+    if tracker is not None:
+        tracker.refused = True
 
 
 def follow_request(original: Callable[..., Any], self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
@@ -197,8 +228,8 @@ def follow_request(original: Callable[..., Any], self: Any, request: Any, *args:
         return result
     if request.request_id not in followed:
         promise = tracker.promises.get(request.external_req_id) or next(iter(tracker.promises.values()), None)
-        if promise is not None:
-            sequence = tracker.start(promise)
+        sequence = None if promise is None else beams.sequence(tracker, promise, request.external_req_id)
+        if sequence is not None:
             followed[request.request_id] = (tracker, sequence)
             tracker.forget.append(functools.partial(followed.pop, request.request_id, None))
     return result

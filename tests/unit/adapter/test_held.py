@@ -7,7 +7,10 @@ import time
 from types import SimpleNamespace as Fake
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from slidingserve.vllm_adapter.held import NONE, Roster, Table, read
 
 from tests.unit.adapter.fakes import DEFAULT, request
@@ -33,6 +36,31 @@ def table() -> Table:
 def test_missing_or_odd_metadata_gives_the_default_promise(extra: Any) -> None:
     promise = read(request("odd", sampling_params=Fake(extra_args=extra)), lambda prompt: DEFAULT)
     assert (promise.ttft, promise.tbt, promise.safeguard) == DEFAULT
+
+
+ODD = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.lists(st.none(), max_size=2)
+)
+
+
+@given(
+    ODD | st.dictionaries(st.sampled_from(["ttft_s", "tbt_s", "safeguard", "arrival"]), ODD), st.integers(0)
+)
+@settings(deadline=None)
+def test_whatever_a_client_writes_the_row_holds_finite_numbers(promise: Any, max_tokens: int) -> None:
+    one = request("odd", sampling_params=Fake(extra_args={"slidingserve": promise}))
+    one.max_tokens = max_tokens
+    made = table()
+    row = made.hold(one, [one])
+    assert made.held.longest[row] == min(max_tokens, 1 << 53)
+    assert 0 < made.held.ttft[row] < 1e9
+    assert 0 < made.held.tbt[row] < 1e9
+    assert np.isfinite(made.held.arrival[row])
 
 
 def test_a_request_without_sampling_parameters_has_the_default_promise() -> None:

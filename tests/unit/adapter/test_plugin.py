@@ -10,7 +10,7 @@ import pytest
 from slidingserve.config import builtin
 from slidingserve.server.attainment import CURRENT, Counts, Tracker
 from slidingserve.server.promise import Asked, Promise
-from slidingserve.vllm_adapter.plugin import end_core, follow_request
+from slidingserve.vllm_adapter.plugin import end_core, follow_request, note_unpromised
 
 
 @pytest.mark.parametrize("accepted_after_the_end", [False, True])
@@ -46,3 +46,26 @@ def test_a_core_that_ends_is_spared_the_search_for_garbage_but_none_that_lives_o
         assert bool(gc.get_freeze_count()) == frozen
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.parametrize(
+    ("asked", "promised"),
+    [
+        ({"echo": True, "max_tokens": 0}, False),
+        ({"echo": False, "max_tokens": 0}, True),
+        ({"echo": True, "max_tokens": 3}, True),
+        ({"background": True}, False),
+        ({"background": None}, True),
+        ({}, True),
+    ],
+)
+def test_only_what_makes_tokens_for_a_client_that_waits_is_promised(
+    asked: dict[str, object], promised: bool
+) -> None:
+    tracker = Tracker(builtin(), Asked())
+    token = CURRENT.set(tracker)
+    try:
+        assert note_unpromised(lambda self, *args: args, Fake(**asked), 1, 2) == (1, 2)
+    finally:
+        CURRENT.reset(token)
+    assert tracker.promised == promised

@@ -154,3 +154,95 @@ async def test_in_a_drain_every_response_closes_its_connection_refusals_too(
     mark(Runtime(tmp_path)).touch()
     sent = await exchange(Engine(), scope(path, method, x_slo_class=asked))
     assert (b"connection", b"close") in sent[0]["headers"]
+
+
+def total(counted: Counted) -> dict[str, float]:
+    """What was counted of the default class."""
+    kept = {"good": "slo_good_total", "missed": "slo_violations_total"}
+    found = {
+        name: counted(metric, slo_class="dialogue", objective="request") for name, metric in kept.items()
+    }
+    names = {"requests": "requests_total", "ttft": "ttft_seconds_count", "tbt": "tbt_seconds_count"}
+    return found | {name: counted(metric, slo_class="dialogue") for name, metric in names.items()}
+
+
+NOTHING = dict.fromkeys(("requests", "good", "missed", "ttft", "tbt"), 0)
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422])
+async def test_a_refusal_is_no_request_even_if_a_part_of_it_was_accepted(
+    counted: Counted, status: int
+) -> None:
+    """As for {"prompt": [[1], []]}: the first prompt is queued before the second is looked at."""
+
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        tracker = CURRENT.get()
+        assert tracker is not None
+        sequence = tracker.start(Promise("dialogue", 60, 60))
+        tracker.generated(sequence, 1)
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    await exchange(app, scope())
+    assert total(counted) == NOTHING
+
+
+async def test_a_refusal_in_an_event_of_the_stream_is_none_either(counted: Counted) -> None:
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        tracker = CURRENT.get()
+        assert tracker is not None
+        tracker.start(Promise("dialogue", 60, 60))
+        tracker.refused = True
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"data: {error}"})
+
+    await exchange(app, scope())
+    assert total(counted) == NOTHING
+
+
+async def test_an_error_before_anything_is_queued_is_a_miss(counted: Counted) -> None:
+    """The server's 500 is sent outside of all middleware: here there is an exception and no response."""
+
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        raise KeyError("function")
+
+    with pytest.raises(KeyError):
+        await exchange(app, scope())
+    assert total(counted) == {**NOTHING, "requests": 1, "missed": 1}
+
+
+async def test_a_client_that_left_before_it_had_sent_its_request_made_none(counted: Counted) -> None:
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        assert (await receive())["type"] == "http.disconnect"
+        raise RuntimeError("the client is gone")
+
+    with pytest.raises(RuntimeError):
+        await exchange(app, scope())
+    assert total(counted) == NOTHING
+
+
+async def test_what_generates_nothing_for_its_client_is_not_counted_and_has_no_times(
+    counted: Counted,
+) -> None:
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        tracker = CURRENT.get()
+        assert tracker is not None
+        tracker.promised = False
+        await Engine()(scope, receive, send)
+
+    await exchange(app, scope())
+    assert counted("requests_total", slo_class="dialogue") == 0
+
+
+async def test_a_far_deadline_is_counted_as_clamped_once_a_request(counted: Counted) -> None:
+    async def app(scope: Message, receive: Any, send: Any) -> None:
+        tracker = CURRENT.get()
+        assert tracker is not None
+        for _ in range(3):
+            tracker.start(Promise("dialogue", 60, 60, clamped=True)).ended_well = True
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    await exchange(app, scope())
+    assert counted("deadlines_clamped_total", slo_class="dialogue") == 1
