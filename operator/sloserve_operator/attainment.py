@@ -14,6 +14,9 @@ from .api.spec_slo import SLOClass
 from .view import PodView
 
 WINDOW_SECONDS = 600
+IDLE_SECONDS = 180.0
+"""Without a request for so long a class is not judged: with twenty in ten minutes, one gap in 400 is as long.
+"""
 FEWEST_REQUESTS = 20
 """Below, a share says nothing: of 19 requests one miss is 5 %."""
 # Samples of one pod, evenly in the window; more would be memory for nothing.
@@ -26,6 +29,21 @@ class Window:
     """Memory of the engines' counts; never needed, and lost at a start."""
 
     _samples: dict[str, deque[tuple[float, Counts]]] = field(default_factory=dict)
+    _last: dict[str, Counts] = field(default_factory=dict)
+    _busy: dict[str, float] = field(default_factory=dict)
+
+    def idle(self, pods: Iterable[PodView], now: float) -> frozenset[str]:
+        """Classes of which no request has ended for `IDLE_SECONDS`, as far as this memory goes."""
+        last = {}
+        for pod in pods:
+            counts, before = of_pod(pod), self._last.get(pod.uid, {})
+            for name, (_, count) in counts.items():
+                if pod.uid in self._last and count > before.get(name, (0, 0))[1]:
+                    self._busy[name] = now
+                self._busy.setdefault(name, now)
+            last[pod.uid] = counts or before
+        self._last = last
+        return frozenset(name for name, at in self._busy.items() if now - at >= IDLE_SECONDS)
 
     def recent(self, pods: Iterable[PodView], now: float) -> Counts:
         """(good, all) by class within the window before `now`; empty until it is known that far back."""
@@ -83,11 +101,12 @@ class Figure:
     good: int
     count: int
     recent: bool
+    idle: bool = False
 
     @property
     def enough(self) -> bool:
-        """Whether a share of so many says anything."""
-        return self.count >= FEWEST_REQUESTS
+        """Whether a share of so many says anything about now."""
+        return self.count >= FEWEST_REQUESTS and not self.idle
 
     @property
     def kept(self) -> bool:
@@ -118,8 +137,11 @@ def floor_percent(share: float, objective: float = 0) -> str:
     return f"{int(share * 100 * scale + 1e-6) / scale:.{decimals}f} %"
 
 
-def figures(classes: Sequence[SLOClass], pods: Iterable[PodView], recent: Counts) -> list[Figure]:
-    """One of each class of the spec."""
+def figures(
+    classes: Sequence[SLOClass], pods: Iterable[PodView], recent: Counts, idle: frozenset[str] = frozenset()
+) -> list[Figure]:
+    """One of each class of the spec. Of an idle one it is everything since the engines started: a figure that
+    stands still, where a window that empties would move it."""
     since_start: dict[str, tuple[int, int]] = {}
     for pod in pods:
         for name, (good, count) in of_pod(pod).items():
@@ -128,10 +150,10 @@ def figures(classes: Sequence[SLOClass], pods: Iterable[PodView], recent: Counts
     out = []
     for slo in classes:
         good, count = recent.get(slo.name, (0, 0))
-        in_window = count >= FEWEST_REQUESTS
+        in_window = count >= FEWEST_REQUESTS and slo.name not in idle
         if not in_window:
             good, count = since_start.get(slo.name, (0, 0))
-        out.append(Figure(slo, good, count, in_window))
+        out.append(Figure(slo, good, count, in_window, slo.name in idle))
     return out
 
 
@@ -147,6 +169,9 @@ def overall(found: Sequence[Figure]) -> str:
 def slo_met(found: Sequence[Figure]) -> Condition:
     """Whether every class that had enough requests keeps its objective; the message names the worst."""
     judged = [figure for figure in found if figure.enough]
+    if not judged and any(figure.idle and figure.count >= FEWEST_REQUESTS for figure in found):
+        text = f"no class has had a request for {IDLE_SECONDS / 60:.0f} minutes: there is nothing to judge"
+        return Condition("SLOMet", "Unknown", Reason.IDLE, text)
     if not judged:
         most = max((figure.count for figure in found), default=0)
         text = f"no class has had {FEWEST_REQUESTS} requests yet, the most is {most}: too few to judge"

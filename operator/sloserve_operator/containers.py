@@ -34,7 +34,7 @@ def container_reason(pod: PodView, container: Mapping[str, Any], asked: Asked) -
     reason, message = waiting.get("reason", ""), waiting.get("message") or waiting.get("reason", "")
     ended = state.get("terminated") or (container.get("lastState") or {}).get("terminated")
     if reason in PULL:
-        yield Reason.IMAGE_PULL, _pull(who, message)
+        yield Reason.IMAGE_PULL, _pull(who, message, container)
     elif reason in CONFIG:
         yield Reason.CONTAINER_CONFIG, _config(who, message, asked)
     elif container.get("ready"):
@@ -43,6 +43,8 @@ def container_reason(pod: PodView, container: Mapping[str, Any], asked: Asked) -
         yield Reason.PROBE_FAILING, _deaf(who, pod)
     elif ended:
         yield _end(who, pod, ended, asked, container)
+    elif state.get("running") and container.get("name") != CONTAINER:
+        yield Reason.STARTING, f"{who} runs and is not ready yet; its probe is in spec.podTemplate"
     elif state.get("running"):
         yield Reason.STARTING, f"{who} loads the model and calibrates, and is to be ready{_within(asked)}"
     else:
@@ -59,10 +61,12 @@ def _was_ready(pod: PodView, container: Mapping[str, Any], state: Mapping[str, A
     return begun and pod.ready_since > when(running.get("startedAt"))
 
 
-def _pull(who: str, message: str) -> str:
-    remedy = (
-        "Correct spec.engine.image, or give the pull secret of its registry in spec.engine.imagePullSecrets"
+def _pull(who: str, message: str, container: Mapping[str, Any]) -> str:
+    own = container.get("name") == CONTAINER
+    field = (
+        "spec.engine.image" if own else f"the image of container {container.get('name')} in spec.podTemplate"
     )
+    remedy = f"Correct {field}, or give the pull secret of its registry in spec.engine.imagePullSecrets"
     return f"{who}: {_BACK_OFF.sub('', message)}. {remedy}"
 
 
@@ -92,11 +96,14 @@ def _end(who: str, pod: PodView, ended: Mapping[str, Any], asked: Asked, contain
 def _memory(who: str, container: Mapping[str, Any], asked: Asked) -> str:
     own = (container.get("resources") or {}).get("limits") or {}
     limit = own.get("memory") or (asked.memory_limit if container.get("name") == CONTAINER else "")
+    field = "spec.engine.resources.limits.memory"
+    if container.get("name") != CONTAINER:
+        field = "its memory limit in spec.podTemplate"
     if not limit:
-        return f"{who} was killed because its node ran out of memory. Set spec.engine.resources.limits.memory"
+        return f"{who} was killed because its node ran out of memory. Set {field}"
     return (
-        f"{who} was killed at its memory limit of {limit}. Raise spec.engine.resources.limits.memory; what is"
-        " in /dev/shm and other memory volumes counts"
+        f"{who} was killed at its memory limit of {limit}. Raise {field}; what is in /dev/shm and other"
+        " memory volumes counts"
     )
 
 

@@ -16,10 +16,12 @@ WARNINGS = {
     Reason.CHILD_NOT_WRITTEN, Reason.CHILD_DELETING, Reason.CHILD_CONTESTED,
     Reason.QUOTA_EXCEEDED, Reason.CLAIM_MISSING, Reason.CLAIM_UNBOUND, Reason.MODEL_NOT_FOUND,
     Reason.HUB_BUSY, Reason.HUB_UNREACHABLE,
-    Reason.TOKEN_MISSING, Reason.TOKEN_REFUSED, Reason.OUT_OF_MEMORY, Reason.PROBE_FAILING, Reason.KILLED,
+    Reason.TOKEN_MISSING, Reason.TOKEN_REFUSED, Reason.DEVICE_UNHEALTHY,
+    Reason.OUT_OF_MEMORY, Reason.PROBE_FAILING, Reason.KILLED,
     Reason.NODE_LOST, Reason.INSUFFICIENT_GPU, Reason.EVICTED,
     Reason.OBJECTIVE_MISSED,
 }  # fmt: skip
+VAGUE = ("timed out waiting for the condition", "context deadline exceeded")
 NEWS = {Reason.ALL_REPLICAS_READY, Reason.SCALED_TO_ZERO, Reason.APPLIED, Reason.OBJECTIVES_MET}
 
 
@@ -31,14 +33,11 @@ def transitions(
     instance: str,
 ) -> Iterator[dict[str, Any]]:
     """An event for every condition that turned to a reason worth telling. `now`: RFC 3339, microseconds."""
-    before = {
-        c["type"]: (c["status"], c["reason"], c["message"] if c["type"] == "ConfigApplied" else "")
-        for c in old
-    }
+    before = {c["type"]: _state(c) for c in old}
     told = set()
     for condition in new:
         kind, reason = condition["type"], condition["reason"]
-        state = (condition["status"], reason, condition["message"] if kind == "ConfigApplied" else "")
+        state = _state(condition)
         if before.get(kind) == state or reason in told or reason not in WARNINGS | NEWS:
             continue
         told.add(reason)
@@ -47,6 +46,15 @@ def transitions(
         # Those of one second are listed by name: first the cause.
         stamp = f"{ORDER.index(kind)}{stamp}"
         yield event(obj, stamp, kind, condition, now, instance)
+
+
+def _state(condition: Mapping[str, Any]) -> tuple[str, str, str]:
+    """What is news when it changes. Of most messages only whether they name a cause: the kubelet's first word
+    on a missing Secret is "timed out", and only the next one names it."""
+    message = condition["message"]
+    if condition["type"] != "ConfigApplied":
+        message = "vague" if any(words in message for words in VAGUE) else ""
+    return condition["status"], condition["reason"], message
 
 
 def event(

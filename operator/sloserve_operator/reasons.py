@@ -12,6 +12,7 @@ from typing import Any
 from .api.conditions import Reason
 from .asked import TEMPLATE, Asked, asked
 from .containers import container_reason
+from .devices import unhealthy
 from .scheduling import Why, names, unscheduled
 from .view import NEVER, Observed, PodView, condition, when
 
@@ -32,7 +33,7 @@ OVERDUE = timedelta(minutes=2)
 def why_not_ready(observed: Observed, now: str) -> Why:
     """The gravest reason among the pods and the Deployment."""
     wanted = asked(observed.deployment)
-    found = [why for pod in observed.pods if not pod.ready for why in _pod(pod, observed, wanted)]
+    found = [why for pod in observed.pods if not pod.ready for why in _pod(pod, observed, wanted, now)]
     found += [*_failure(observed), *_ended(observed, now), *_overdue(observed, now)]
     found += _unclaimed(observed, wanted, now)
     order = list(Reason)
@@ -68,23 +69,47 @@ def _failure(observed: Observed) -> Iterator[Why]:
         yield Reason.REPLICA_FAILURE, text
 
 
-def _pod(pod: PodView, observed: Observed, wanted: Asked) -> Iterator[Why]:
+def _pod(pod: PodView, observed: Observed, wanted: Asked, now: str) -> Iterator[Why]:
     if pod.condition("PodScheduled").get("status") == "False":
         yield from unscheduled(pod, observed, wanted)
         return
+    yield from unhealthy(pod)
     containers = pod.status.get("containerStatuses") or []
     before = [c for c in pod.status.get("initContainerStatuses") or [] if not _done(c)]
     for container in before[:1] or containers:
         yield from container_reason(pod, container, wanted)
     if not containers:
-        yield Reason.STARTING, f"pod {pod.name} is being set up on its node"
+        yield _not_begun(pod, now)
     elif all(container.get("ready") for container in containers):
-        node = (pod.obj.get("spec") or {}).get("nodeName", "?")
-        yield (
-            Reason.NODE_LOST,
-            f"pod {pod.name} is not ready although its containers are: its node {node} no longer reports, or"
-            f" a readiness gate holds it. kubectl describe node {node}",
+        yield _held_back(pod)
+
+
+def _not_begun(pod: PodView, now: str) -> Why:
+    """Its kubelet has said nothing of it yet, or there is no such kubelet (`nodeName` of a podTemplate)."""
+    node = (pod.obj.get("spec") or {}).get("nodeName")
+    if not node:
+        return Reason.STARTING, f"pod {pod.name} waits for a node"
+    if when(now) - when(pod.obj["metadata"].get("creationTimestamp")) > OVERDUE:
+        text = (
+            f"pod {pod.name} is bound to node {node}, which has not taken it up. kubectl describe node {node}"
         )
+        return Reason.NODE_LOST, text
+    return Reason.STARTING, f"pod {pod.name} is being set up on its node {node}"
+
+
+def _held_back(pod: PodView) -> Why:
+    """Its containers are ready and it is not: a gate of somebody else's, or a node that is gone."""
+    spec = pod.obj.get("spec") or {}
+    gates = [str(gate.get("conditionType")) for gate in spec.get("readinessGates") or []]
+    shut = [gate for gate in gates if pod.condition(gate).get("status") != "True"]
+    if shut:
+        said = pod.condition(shut[0]).get("message") or "nobody has set it"
+        names = ", ".join(shut)
+        text = f"pod {pod.name} is ready but for its readiness gate {names} ({said})"
+        return Reason.READINESS_GATE, f"{text}: look at the controller that sets it, mostly a load balancer's"
+    node = spec.get("nodeName", "?")
+    text = f"pod {pod.name} is not ready although its containers are: its node {node} no longer reports"
+    return Reason.NODE_LOST, f"{text}. kubectl describe node {node}"
 
 
 def _unclaimed(observed: Observed, wanted: Asked, now: str) -> Iterator[Why]:

@@ -131,8 +131,9 @@ class Reconciler:
         if observed.draining:
             self._drained[key] = now
         freed = now - self._drained.get(key, float("-inf")) < SCHEDULER_SECONDS
-        recent = self._windows.setdefault(key, Window()).recent(observed.pods, now)
-        return replace(observed, freed=freed, recent=recent)
+        window = self._windows.setdefault(key, Window())
+        recent, idle = window.recent(observed.pods, now), window.idle(observed.pods, now)
+        return replace(observed, freed=freed, recent=recent, idle=idle)
 
     async def _nudge(self, resource: SLOServe, observed: Observed) -> None:
         """Ask the kubelet for a refresh wherever an engine still runs older settings."""

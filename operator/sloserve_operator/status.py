@@ -51,7 +51,7 @@ class Subject:
 def compute(subject: Subject, observed: Observed, problem: Problem | None, now: str) -> Object:
     """The whole status as it is written; absent fields are left out. `now` is RFC 3339 in UTC."""
     counts = (observed.deployment or {}).get("status") or {}
-    found = figures(subject.classes, observed.pods, observed.recent)
+    found = figures(subject.classes, observed.pods, observed.recent, observed.idle)
     generations = last_words(observed.pods, subject.status)
     applied = config_applied(observed, problem.message if problem else "")
     conditions = [

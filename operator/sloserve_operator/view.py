@@ -103,7 +103,8 @@ class Observed:
 
     `ended`: pods that failed and stay as a record; `claims`: phase by name of the claims that we made;
     `freed`: a pod ended just now, and the scheduler may not have looked since; `recent`: (good, all) requests
-    by class over the attainment's window, of classes for which it is known.
+    by class over the attainment's window, of classes for which it is known; `idle`: classes without a request
+    for some minutes.
     """
 
     deployment: Mapping[str, Any] | None
@@ -114,3 +115,4 @@ class Observed:
     claims: Mapping[str, str] = field(default_factory=dict)
     freed: bool = False
     recent: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    idle: frozenset[str] = frozenset()

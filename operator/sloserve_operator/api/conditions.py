@@ -40,11 +40,13 @@ class Reason(StrEnum):
     MODEL_NOT_FOUND = "ModelNotFound"
     HUB_BUSY = "HubBusy"
     HUB_UNREACHABLE = "HubUnreachable"
+    DEVICE_UNHEALTHY = "DeviceUnhealthy"
     OUT_OF_MEMORY = "OutOfMemory"
     CRASH_LOOP = "CrashLoop"
     PROBE_FAILING = "ProbeFailing"
     KILLED = "Killed"
     NODE_LOST = "NodeLost"
+    READINESS_GATE = "ReadinessGate"
     INSUFFICIENT_GPU = "InsufficientGPU"
     UNSCHEDULABLE = "Unschedulable"
     EVICTED = "Evicted"
@@ -70,6 +72,7 @@ class Reason(StrEnum):
     OBJECTIVES_MET = "ObjectivesMet"
     OBJECTIVE_MISSED = "ObjectiveMissed"
     TOO_FEW_REQUESTS = "TooFewRequests"
+    IDLE = "Idle"
 
 
 @dataclass(frozen=True)

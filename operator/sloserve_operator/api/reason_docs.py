@@ -141,6 +141,12 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
         "Look at the cluster's way out: DNS, proxy (`engine.env`), network policies, `HF_ENDPOINT`."
         " The kubelet starts the container again by itself.",
     ),
+    Reason.DEVICE_UNHEALTHY: (
+        "Ready",
+        "A device of the pod is broken: its plugin marked it (the message names it), or the engine's last"
+        " line tells of ECC errors, Xid events or a GPU that is gone.",
+        "Cordon the node and delete the pod, so that it starts elsewhere; then look at the device.",
+    ),
     Reason.OUT_OF_MEMORY: (
         "Ready",
         "The kernel killed a container at its memory limit (the kubelet says OOMKilled).",
@@ -173,12 +179,19 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
         "A node does not report: a pod on it counts as not ready, or cannot end.",
         "`kubectl describe node NODE`. If it is gone for good, delete it, or the pod with --force.",
     ),
+    Reason.READINESS_GATE: (
+        "Ready",
+        "The pod's containers are ready, and a readiness gate that somebody gave it is not: mostly a load"
+        " balancer has not taken it up yet.",
+        "Look at who sets the condition that the message names; without its controller, take the gate out.",
+    ),
     Reason.INSUFFICIENT_GPU: (
         "Ready",
         "No node has as many accelerators free as a pod asks for, by count or by resource claims; the message"
         " has the number and the resource, or the claims, and the scheduler's sentence.",
         "Free or add accelerators; lower `replicas`, `engine.tensorParallelSize` or"
-        " `engine.pipelineParallelSize`, and with claims what the ResourceClaimTemplate asks for.",
+        " `engine.pipelineParallelSize`, and with claims what the ResourceClaimTemplate asks for. A device"
+        " that its plugin marks as broken no longer counts: compare capacity and allocatable of the nodes.",
     ),
     Reason.UNSCHEDULABLE: (
         "Ready",
@@ -259,6 +272,12 @@ REASONS: dict[Reason, tuple[str, str, str]] = {
         "The dashboard says which part is missed; then docs/operations.md, *Tune while it serves*.",
     ),
     Reason.TOO_FEW_REQUESTS: ("SLOMet", "No class has had 20 requests.", "Nothing."),
+    Reason.IDLE: (
+        "SLOMet",
+        "No class has had a request for three minutes: there is nothing to judge. The shares in the status"
+        " are of all requests since the engines started, and stand still.",
+        "Nothing.",
+    ),
 }
 
 

@@ -50,7 +50,7 @@ class ClassStatus(Model):
 
     name: str = Field(description="Name of the class.")
     met: Literal["True", "False", "Unknown"] = Field(
-        description="Whether the objective is met; Unknown below 20 requests."
+        description="Whether the objective is met; Unknown below 20 requests, and 3 minutes after the last."
     )
     attainment: str | None = Field(
         default=None,

@@ -155,3 +155,27 @@ def test_a_status_without_its_figures_keeps_what_must_be_told_at_once() -> None:
 
     assert told(995) == told(996)
     assert told(995) != told(989), "it crosses its objective"
+
+
+def test_an_idle_class_is_not_judged_and_its_figure_stands_still() -> None:
+    window = Window()
+    busy, quiet = counted(chat=(60, 40), rare=(0, 0)), counted(chat=(60, 40), rare=(0, 0))
+    assert window.idle([counted(chat=(0, 0))], 0.0) == frozenset(), "a start of the operator tells nothing"
+    assert window.idle([busy], 100.0) == frozenset()
+    assert window.idle([quiet], 279.0) == frozenset()
+    idle = window.idle([quiet], 281.0)
+    assert idle == {"chat", "rare"}
+    figures_then = figures([slo("chat")], [quiet], {"chat": (1, 30)}, idle)
+    condition = slo_met(figures_then)
+    assert (condition.status, condition.reason) == ("Unknown", "Idle")
+    assert "no class has had a request for 3 minutes" in condition.message
+    shown = attainment_fields(figures_then)
+    assert shown["sloClasses"][0]["met"] == "Unknown"
+    assert shown["attainment"] == "chat 60.0 % (n=100)", "as a window that empties would not leave it"
+    assert window.idle([counted(chat=(61, 40))], 300.0) == {"rare"}, "one request, and it is judged again"
+
+
+def test_a_class_is_not_busy_because_a_pod_with_requests_appears() -> None:
+    window = Window()
+    window.idle([counted(chat=(5, 0))], 0.0)
+    assert window.idle([counted(chat=(5, 0)), counted("chat-2", chat=(9, 0))], 200.0) == {"chat"}

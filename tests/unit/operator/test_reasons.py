@@ -370,3 +370,51 @@ def test_a_model_that_is_not_in_the_container_asks_for_no_token() -> None:
     assert found[0] == "ModelNotFound"
     assert "tokenSecretRef" not in found[1]
     assert "Correct spec.model.uri, or put the model there" in found[1]
+
+
+BROKEN = json.loads((Path(__file__).parents[2] / "data" / "broken_gpu.json").read_text())
+
+
+def unready(**changes: Any) -> PodView:
+    """A pod on a node, with what a test says of it."""
+    made = described(ready=False)
+    made["spec"] = {"nodeName": changes.pop("node", "node1"), **changes.pop("spec", {})}
+    made["status"] |= changes
+    return PodView(made)
+
+
+@pytest.mark.parametrize("case", BROKEN.values(), ids=BROKEN)
+def test_a_broken_device_is_told_by_node_and_device_with_what_to_do(case: dict[str, Any]) -> None:
+    view = unready(node=case["node"], containerStatuses=case["containerStatuses"])
+    reason, message = why_not_ready(Observed(None, [view]), NOW)
+    assert reason == "DeviceUnhealthy"
+    assert [words for words in case["says"] if words not in message] == []
+
+
+def test_a_readiness_gate_that_is_shut_is_named_and_no_node_is_blamed() -> None:
+    ready = {"name": "main", "ready": True, "state": {"running": {"startedAt": "2026-11-30T15:00:00Z"}}}
+    gate = "example.com/target-health"
+    view = unready(spec={"readinessGates": [{"conditionType": gate}]}, containerStatuses=[ready])
+    reason, message = why_not_ready(Observed(None, [view]), NOW)
+    assert reason == "ReadinessGate"
+    assert f"its readiness gate {gate} (nobody has set it)" in message
+    open_gate = {"type": gate, "status": "True"}
+    view.obj["status"]["conditions"].append(open_gate)
+    assert why_not_ready(Observed(None, [view]), NOW)[0] == "NodeLost"
+
+
+def test_the_image_of_a_sidecar_is_not_the_engines_to_correct() -> None:
+    back_off = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}}
+    view = unready(containerStatuses=[{"name": "logs", "ready": False, "state": back_off}])
+    reason, message = why_not_ready(Observed(None, [view]), NOW)
+    assert reason == "ImagePull"
+    assert "Correct the image of container logs in spec.podTemplate" in message
+    assert "spec.engine.image," not in message
+
+
+def test_a_node_that_does_not_take_a_pod_up_is_named() -> None:
+    view = unready(node="nowhere", containerStatuses=[])
+    reason, message = why_not_ready(Observed(None, [view]), "2026-01-01T00:00:30Z")
+    assert (reason, message) == ("Starting", "pod chat-1 is being set up on its node nowhere")
+    reason, message = why_not_ready(Observed(None, [view]), NOW)
+    assert (reason, "bound to node nowhere, which has not taken it up" in message) == ("NodeLost", True)

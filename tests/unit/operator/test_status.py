@@ -282,3 +282,16 @@ def test_an_event_has_the_times_that_kubectl_sorts_by_and_those_of_one_second_st
         assert (event["count"], event["source"]["component"]) == (1, "sloserve-operator")
     names = [event["metadata"]["name"] for event in events]
     assert names == sorted(names)
+
+
+def test_the_event_follows_when_the_cause_becomes_known_and_no_other_change_of_words_is_one() -> None:
+    def turn(old: str, new: str) -> list[str]:
+        base = {"type": "Ready", "status": "False", "reason": "ContainerConfig", "lastTransitionTime": NOW}
+        before, after = {**base, "message": old}, {**base, "message": new}
+        events = transitions(manifest(), [before], [after], "2026-01-01T00:00:00.250000Z", "a")
+        return [event["message"] for event in events]
+
+    vague, cause = "pod a: timed out waiting for the condition", 'pod a: secret "hf" not found'
+    assert turn(vague, cause) == [cause]
+    assert turn(cause, cause + ", again") == []
+    assert turn(vague, vague) == []
