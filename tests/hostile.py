@@ -41,8 +41,11 @@ KEYS = ("generation", "revision", "schemaVersion", "defaultClass", "classes", "s
 def hostile(number: int) -> bytes:
     """The file of that number: most are refused, some are good, and any may be cut or wrongly encoded."""
     random_ = random.Random(number)
-    text = json.dumps(GOOD)
-    for _ in range(random_.randint(1, 2)):
+    document = {**GOOD, **dict.fromkeys(random_.sample(KEYS, random_.choice([1, 1, 2])), "@")}
+    text = json.dumps(document).replace("\\\\u", "\\u")
+    while '"@"' in text:
+        text = text.replace('"@"', random_.choice(VALUES), 1)
+    if random_.random() < 0.5:
         text = _changed(text, random_)
     encoding = random_.choice(["utf-8"] * 8 + ["utf-16", "utf-8-sig", "latin-1"])
     content = text.encode(encoding, "replace")
