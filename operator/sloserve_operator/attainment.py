@@ -33,9 +33,11 @@ class Window:
     _busy: dict[str, float] = field(default_factory=dict)
 
     def idle(self, pods: Iterable[PodView], now: float) -> frozenset[str]:
-        """Classes of which no request has ended for `IDLE_SECONDS`, as far as this memory goes."""
-        last = {}
+        """Classes of which no request has ended for `IDLE_SECONDS`, as far as this memory goes; none while a
+        pod is out of reach, which may be busy."""
+        last, unread = {}, False
         for pod in pods:
+            unread |= pod.state is None
             counts, before = of_pod(pod), self._last.get(pod.uid, {})
             for name, (_, count) in counts.items():
                 if pod.uid in self._last and count > before.get(name, (0, 0))[1]:
@@ -43,7 +45,7 @@ class Window:
                 self._busy.setdefault(name, now)
             last[pod.uid] = counts or before
         self._last = last
-        return frozenset(name for name, at in self._busy.items() if now - at >= IDLE_SECONDS)
+        return frozenset(name for name, at in self._busy.items() if now - at >= IDLE_SECONDS and not unread)
 
     def recent(self, pods: Iterable[PodView], now: float) -> Counts:
         """(good, all) by class within the window before `now`; empty until it is known that far back."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .api.conditions import Reason
+from .desired.pod import CONTAINER
 from .last_words import error_line
 from .scheduling import Why
 from .view import PodView
@@ -34,7 +35,7 @@ def unhealthy(pod: PodView) -> Iterator[Why]:
             )
             return
     for container in pod.status.get("containerStatuses") or []:
-        ended = _ended(container)
+        ended = _ended(container) if container.get("name") == CONTAINER else {}
         if _BROKEN.search(str(ended.get("message") or "")):
             line = error_line(ended)
             yield (

@@ -63,5 +63,5 @@ class EngineClient:
 def _first(error: ValidationError) -> str:
     """The first thing that is wrong, without the value: it is somebody else's text."""
     item = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(step) for step in item["loc"])[:100]
+    place = "".join(c if c.isprintable() else "?" for c in ".".join(map(str, item["loc"]))[:100])
     return f"{place or 'the whole'}: {item['msg'][:200]}"

@@ -64,8 +64,11 @@ def make(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     """Makes engine cores; a second one gets a directory of its own."""
     monkeypatch.setenv("VLLM_PLUGINS", "slidingserve")
     monkeypatch.setenv("SLIDINGSERVE_STATE_DIR", str(tmp_path))
+    from slidingserve.vllm_adapter.plugin import register
+
     from tests.engine.cores import Core
 
+    register()  # vLLM loads plugins once a process, which an earlier test may have done without our environment
     made: list[Any] = []
 
     def build(**options: Any) -> Any:

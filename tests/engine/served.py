@@ -41,6 +41,8 @@ class Served:
     log: Path
     seen_before_ready: list[tuple[int, str]] = field(default_factory=list)
     """Status and reason of the ready endpoint until it was 200 the first time."""
+    log_when_ready: str = ""
+    """What the engine had printed when it was."""
 
     @property
     def url(self) -> str:
@@ -143,6 +145,8 @@ def _ready(engine: Served) -> bool:
         return False
     if answer.status_code != 200:
         engine.seen_before_ready.append((answer.status_code, answer.json()["reason"]))
+    else:
+        engine.log_when_ready = engine.log.read_text()
     return answer.status_code == 200
 
 

@@ -48,13 +48,8 @@ def reported(title: str, console: Console | None = None) -> Iterator[Report]:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """While a single run is made: a spinner; in a pipe or a file a line."""
-    console = Console(stderr=True, highlight=False)
-    if console.is_terminal:
-        with console.status(_SIMULATING):
-            yield
-    else:
-        console.print(_SIMULATING)
+    """While a single run is made: a spinner, where somebody looks on."""
+    with Console(stderr=True, highlight=False).status(_SIMULATING):
         yield
 
 

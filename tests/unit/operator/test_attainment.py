@@ -179,3 +179,12 @@ def test_a_class_is_not_busy_because_a_pod_with_requests_appears() -> None:
     window = Window()
     window.idle([counted(chat=(5, 0))], 0.0)
     assert window.idle([counted(chat=(5, 0)), counted("chat-2", chat=(9, 0))], 200.0) == {"chat"}
+
+
+def test_nothing_is_called_idle_while_a_pod_that_may_be_busy_is_out_of_reach() -> None:
+    window = Window()
+    window.idle([counted(chat=(5, 0))], 0.0)
+    assert (
+        window.idle([counted(chat=(5, 0)), view("chat-2", unreachable="did not answer")], 200.0)
+        == frozenset()
+    )

@@ -77,6 +77,7 @@ async def test_a_small_answer_that_would_unfold_to_a_large_one_is_not_unfolded(
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     monkeypatch.setattr(engine_metrics, "PORT", runner.addresses[0][1])
+    monkeypatch.setattr(f"{__name__}.ADDRESS", "127.0.0.1")
     said = await read()
     await runner.cleanup()
     assert isinstance(said, str)

@@ -391,6 +391,13 @@ def test_a_broken_device_is_told_by_node_and_device_with_what_to_do(case: dict[s
     assert [words for words in case["says"] if words not in message] == []
 
 
+def test_what_a_sidecar_says_of_devices_is_not_the_engines() -> None:
+    words = "cannot parse column Xid"
+    ended = {"terminated": {"exitCode": 1, "message": words}}
+    view = unready(containerStatuses=[{"name": "logs", "ready": False, "state": ended}])
+    assert why_not_ready(Observed(None, [view]), NOW)[0] == "CrashLoop"
+
+
 def test_a_readiness_gate_that_is_shut_is_named_and_no_node_is_blamed() -> None:
     ready = {"name": "main", "ready": True, "state": {"running": {"startedAt": "2026-11-30T15:00:00Z"}}}
     gate = "example.com/target-health"

@@ -30,12 +30,6 @@ def test_a_log_gets_a_line_now_and_then_with_the_time_left(monkeypatch: pytest.M
     ]
 
 
-def test_a_single_run_says_in_a_pipe_why_it_may_take_a_minute(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress.waiting():
-        pass
-    assert "the very first run compiles" in capsys.readouterr().err
-
-
 def test_before_the_first_run_a_log_gets_no_guess(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = 0.0
     monkeypatch.setattr("slidingserve.sim.progress.time.monotonic", lambda: clock)

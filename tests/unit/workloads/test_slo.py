@@ -49,5 +49,5 @@ def test_an_slo_has_exactly_one_ttft_above_zero(arguments: dict[str, float]) -> 
 
 
 def test_an_slo_is_written_as_it_is_given() -> None:
-    assert str(PAPER["dialogue"]) == "5x/40"
-    assert str(Slo(ttft_seconds=0.5, tbt_seconds=0.1)) == "500/100"
+    assert str(PAPER["dialogue"]) == "5x/40ms"
+    assert str(Slo(ttft_seconds=0.5, tbt_seconds=0.1)) == "500ms/100ms"
