@@ -12,10 +12,12 @@ from sloserve_operator import engine_metrics
 from sloserve_operator.api.engine import EngineState
 from sloserve_operator.engine_metrics import EngineClient
 
+from tests.ports import loopbacks
+
 ADDRESS = ""
 
 
-@pytest.fixture(params=["127.0.0.1", "::1"])
+@pytest.fixture(params=loopbacks())
 async def answer(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[list[bytes]]:

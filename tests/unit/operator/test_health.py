@@ -1,7 +1,6 @@
 """Health means progress: dead watches, failing LISTs and stuck work are told from a quiet cluster."""
 
 import asyncio
-import socket
 from typing import Any
 
 import aiohttp
@@ -14,6 +13,7 @@ from sloserve_operator.resync import Resync
 from sloserve_operator.telemetry import Telemetry
 from sloserve_operator.watches import Watches
 
+from tests.ports import free_port, loopbacks
 from tests.unit.operator.objects import manifest
 
 KEY = ("default", "chat")
@@ -262,18 +262,16 @@ async def test_namespaces_that_are_all_forbidden_are_a_failed_list() -> None:
     assert process.resync.last_success is None
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+@pytest.mark.parametrize("address", loopbacks())
 async def test_probes_and_scrapes_are_answered_by_both_families_of_addresses(address: str) -> None:
     process = Process()
-    ports = []
-    for _ in range(2):
-        with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as free:
-            ports.append(free.getsockname()[1])
+    ports = [free_port(), free_port()]
+    host = f"[{address}]" if ":" in address else address
     runners = await serve(process.health, process.telemetry, ports[0], ports[1])
     try:
         async with aiohttp.ClientSession() as client:
             for port, page in ((ports[0], "livez"), (ports[1], "metrics")):
-                async with client.get(f"http://{address}:{port}/{page}") as answer:
+                async with client.get(f"http://{host}:{port}/{page}") as answer:
                     assert answer.status == 200
     finally:
         for runner in runners:
