@@ -68,7 +68,7 @@ def make(tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
 
     from tests.engine.cores import Core
 
-    register()  # vLLM loads plugins once a process, which an earlier test may have done without our environment
+    register()  # vLLM loads plugins once a process: an earlier test may have done so without our environment
     made: list[Any] = []
 
     def build(**options: Any) -> Any:
