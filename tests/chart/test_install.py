@@ -200,7 +200,8 @@ def test_an_admin_of_a_namespace_installs_with_the_rights_that_the_clusters_owne
     def run(command: str, flags: str = "") -> subprocess.CompletedProcess[str]:
         command = command.replace("team-a", namespace).replace("helm ", f"{tools.path(tool).name} ", 1)
         command = command.replace("images.registry=registry.example.com/team", "images.registry=localhost")
-        stand_in = "--set images.operator.repository=slidingserve/operator-stand-in --set-string images.operator.tag=1"
+        image = "slidingserve/operator-stand-in"
+        stand_in = f"--set images.operator.repository={image} --set-string images.operator.tag=1"
         command = command.replace("charts/sloserve ", f"charts/sloserve {stand_in} ", 1)
         environment = {**cluster.environment(), "PATH": with_helm}
         return subprocess.run(
