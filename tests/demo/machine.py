@@ -35,7 +35,7 @@ class Facts:
     namespaces: str = ""
     go: tuple[int, int] | None = (1, 26)
     go_may_fetch: bool = True
-    cache: str = "/root/.cache/slidingserve"
+    cache: str = "/var/cache/slidingserve"
     cache_free: float = 100e9
     checkout_free: float = 100e9
     one_disk: bool = True

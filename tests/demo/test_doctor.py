@@ -30,7 +30,7 @@ CANNOT = {
         "Operation not permitted",
         "virtual machine",
     ),
-    "a full disk": ({"cache_free": 2e9}, "2 GB free at /root/.cache/slidingserve", "SLIDINGSERVE_CACHE="),
+    "a full disk": ({"cache_free": 2e9}, "2 GB free at /var/cache/slidingserve", "SLIDINGSERVE_CACHE="),
     "a full checkout": ({"one_disk": False, "checkout_free": 1e8}, "at this checkout", "larger disk"),
     "little memory": ({"memory": 2e9}, "memory: 2 GB available, 5 GB needed", "close other programs"),
     "a route in the way": ({"routes": (("10.96.0.0/12", "tun0"),)}, "10.96.0.0/12 to tun0", "take the route"),

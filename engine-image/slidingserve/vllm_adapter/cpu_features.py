@@ -66,9 +66,7 @@ def _visible(capabilities: Mapping[str, Any], level: str) -> Mapping[str, Any]:
     above = processor.LEVELS[processor.LEVELS.index(level) + 1 :] if level else processor.LEVELS
     starts = tuple(start for name in above for start in _ADDS.get(name, ()))
     return MappingProxyType(
-        {name: value and not (starts and name.startswith(starts)) for name, value in capabilities.items()}
-        if starts
-        else dict(capabilities)
+        {name: False if name.startswith(starts) else value for name, value in capabilities.items()}
     )
 
 
